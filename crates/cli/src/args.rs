@@ -7,9 +7,9 @@ use clap::builder::styling::AnsiColor;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    adopt, check, completions, config, destroy, etcd, explain, export, import, init, kubeconfig,
-    lab, man, node, output, plan, render, runs, schema, secrets, status, talosconfig, template,
-    unlock, up,
+    addons, adopt, check, completions, config, destroy, etcd, explain, export, import, init,
+    kubeconfig, lab, man, node, output, plan, render, runs, schema, secrets, status, talosconfig,
+    template, unlock, up,
 };
 
 const STYLES: Styles = Styles::styled()
@@ -20,11 +20,12 @@ const STYLES: Styles = Styles::styled()
 
 const AFTER_HELP: &str = "\
 Exit codes:
-  0   success, possibly with warnings
-  1   the command failed, or it reported errors
-  2   the plan has changes (`plan --detailed-exitcode` only)
-  3   `up` left changes that need consent, are impossible or have errors
-  64  wrong usage
+  0    success, possibly with warnings
+  1    the command failed, or it reported errors
+  2    the plan has changes (`plan --detailed-exitcode` only)
+  3    `up` left changes that need consent, are impossible or have errors
+  64   wrong usage
+  130  a second Ctrl-C or SIGTERM ended the command at once
 
 Start with `talmox up --lab`, which needs no Proxmox and no inventory. Then run
 `talmox init`, which writes an inventory and prints the next steps.";
@@ -127,6 +128,7 @@ pub(crate) enum Command {
     Import(import::ImportArgs),
     Node(node::NodeArgs),
     Etcd(etcd::EtcdArgs),
+    Addons(addons::AddonsArgs),
     Lab(lab::LabArgs),
     Schema(schema::SchemaArgs),
     Completions(completions::CompletionsArgs),

@@ -39,7 +39,7 @@ pub(crate) fn no_room(left_out: &[&str]) -> String {
     if left_out.is_empty() {
         return String::new();
     }
-    format!("\nNot shown, the terminal is too narrow: {}.\n", left_out.join(", "))
+    format!("\nColumns not shown because the terminal is too narrow: {}.\n", left_out.join(", "))
 }
 
 pub(crate) fn drop_column(rows: &mut [Vec<String>], title: &str) {

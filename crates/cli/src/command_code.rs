@@ -293,6 +293,38 @@ talmox_model::codes! {
             meaning: "An add-on refers to a folder without .yaml, .yml or .json files.",
             action: "Put manifests into the folder, or correct the path.",
         }
+        AddonUnknown = "addon-unknown" {
+            title: "The inventory has no such add-on",
+            meaning: "The name on the command line is not the name of an add-on of the cluster.",
+            action: "Run `talmox addons list` to see the names.",
+        }
+        AddonProgramMissing = "addon-program-missing" {
+            title: "A program that makes manifests is not installed",
+            meaning: "A chart needs `helm` (3 or 4), and a kustomize folder needs `kustomize` or `kubectl`. The program is not on PATH.",
+            action: "Install the program, or set TALMOX_HELM to its path. A chart that `talmox addons vendor` has stored needs no \
+                program.",
+        }
+        AddonProgramFailed = "addon-program-failed" {
+            title: "A program could not make the manifests of an add-on",
+            meaning: "`helm`, `kustomize` or `kubectl` ended with an error or exceeded its time. The message has the end of its output.",
+            action: "Correct the chart, its version or its values. For a download, check the address and the network.",
+        }
+        AddonChanged = "addon-changed" {
+            title: "A chart differs from the recorded one",
+            meaning: "The digest of a chart or of its stored objects is not the one in addons.lock.yaml: the chart was published again \
+                with the same version, or a file was edited, or the inventory changed after `talmox addons vendor`.",
+            action: "Review the change. Then run `talmox addons update NAME`, or `talmox addons vendor NAME` for a stored chart.",
+        }
+        AddonLockInvalid = "addon-lock-invalid" {
+            title: "addons.lock.yaml cannot be read",
+            meaning: "The file with the digests of the charts is not valid YAML, or a newer release of talmox wrote it.",
+            action: "Restore the file from Git, or delete it and run `talmox addons update`.",
+        }
+        AddonSecret = "addon-secret" {
+            title: "A chart with secret values cannot be stored",
+            meaning: "The values of the add-on refer to secrets. The stored objects would contain the secrets in clear text.",
+            action: "Let the chart read an existing Secret, and remove the references from `values:`, or do not store this add-on.",
+        }
         ImportInvalid = "import-invalid" {
             title: "A file cannot be imported",
             meaning: "The file does not have the form that `talmox import` expects.",

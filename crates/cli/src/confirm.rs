@@ -28,10 +28,9 @@ pub(crate) fn is_yes(question: &str) -> Result<bool, CommandError> {
     Ok(matches!(answer.to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Asks a question and returns whether the answer is `word`.
-pub(crate) fn is_word(question: &str, word: &str) -> Result<bool, CommandError> {
-    let answer = answer(&format!("{question} "), "run the command on a terminal")?;
-    Ok(answer == word)
+/// Asks a question and returns the answer without blanks at its ends. Empty at the end of the input.
+pub(crate) fn ask(question: &str) -> Result<String, CommandError> {
+    answer(&format!("{question} "), "run the command on a terminal")
 }
 
 /// Whether the user can answer a question: stdin is a terminal.

@@ -149,6 +149,10 @@ impl PrivateFolder {
         Ok(Self(path))
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// Creates a subfolder.
     pub(crate) fn make_folder(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.0.join(name);

@@ -44,6 +44,12 @@ pub(crate) fn state_folder() -> Option<PathBuf> {
     given.or_else(|| Some(home()?.join(".local/state")))
 }
 
+/// Folder for files that can be downloaded again (`$XDG_CACHE_HOME`).
+pub(crate) fn cache_folder() -> Option<PathBuf> {
+    let given = path("XDG_CACHE_HOME").filter(|folder| folder.is_absolute());
+    given.or_else(|| Some(home()?.join(".cache")))
+}
+
 pub(crate) fn now() -> UnixTime {
     #[expect(clippy::disallowed_methods, reason = "certificates need the real time, never a lab's")]
     SystemTime::now().into()

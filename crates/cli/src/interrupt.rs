@@ -4,12 +4,15 @@
 //! Signals are delivered to the process, so the state is in static variables.
 
 use std::future::poll_fn;
+use std::io::Read as _;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::task::Poll;
+use std::thread;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::{flag, low_level};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::command_code::CommandCode;
@@ -20,23 +23,39 @@ const SECOND_SIGNAL: i32 = 130;
 
 /// Whether a signal was received.
 static REQUESTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+/// Whether a second signal was received, so that the process is about to exit.
+static EXITING: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 /// Whether an [`InterruptGuard`] exists, so that the running operation handles an interrupt.
 static HANDLED: AtomicBool = AtomicBool::new(false);
 
-/// Installs the signal handlers. The first signal sets a flag, and a second signal ends the process at once.
+/// Installs the signal handlers. The first signal sets a flag. A second signal removes the temporary folders of this process
+/// and ends it at once. A third signal ends it even if a folder cannot be removed.
 pub(crate) fn watch() -> Result<(), CommandError> {
     static WATCHING: OnceLock<()> = OnceLock::new();
     if WATCHING.get().is_some() {
         return Ok(());
     }
+    let (received, signals) = UnixStream::pair().map_err(unwatched)?;
     for one in [SIGINT, SIGTERM] {
-        // The order matters: at the first signal, the flag must not be set yet when the shutdown handler reads it.
-        flag::register_conditional_shutdown(one, SECOND_SIGNAL, Arc::clone(&REQUESTED))
+        flag::register_conditional_shutdown(one, SECOND_SIGNAL, Arc::clone(&EXITING))
             .and_then(|_| flag::register(one, Arc::clone(&REQUESTED)))
+            .and_then(|_| low_level::pipe::register(one, signals.try_clone()?))
             .map_err(unwatched)?;
     }
+    // A signal handler must not remove files, and the async runtime may be busy, so a thread waits for the second signal.
+    let wait = move || exit_at_second_signal(received);
+    thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(unwatched)?;
     WATCHING.set(()).ok();
     Ok(())
+}
+
+/// Waits for the second signal and ends the process. Each signal writes a byte to `received`.
+fn exit_at_second_signal(mut received: UnixStream) {
+    if received.read_exact(&mut [0; 2]).is_ok() {
+        EXITING.store(true, Ordering::SeqCst);
+        talmox_lab::remove_temporary_folders();
+        low_level::exit(SECOND_SIGNAL);
+    }
 }
 
 fn unwatched(error: std::io::Error) -> CommandError {

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+mod addons;
 mod args;
 mod boundary;
 mod choose;

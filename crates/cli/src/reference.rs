@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 
-use talmox_model::value::{SecretCommand, SecretRef};
+use talmox_model::value::{ChartValues, SecretCommand, SecretRef};
 use talmox_model::{Cluster, Span, Spanned};
 use talmox_talos_config::secret::SecretText;
 
@@ -43,8 +43,18 @@ pub(crate) struct Reference<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name<'a> {
     Cluster(&'static str),
-    Registry { node: &'a str, registry: &'a str },
-    User { node: &'a str, user: &'a str },
+    Registry {
+        node: &'a str,
+        registry: &'a str,
+    },
+    User {
+        node: &'a str,
+        user: &'a str,
+    },
+    /// Values of the chart of an add-on.
+    Values {
+        addon: &'a str,
+    },
 }
 
 impl std::fmt::Display for Name<'_> {
@@ -55,6 +65,7 @@ impl std::fmt::Display for Name<'_> {
                 write!(f, "the password for {registry} of {node}")
             }
             Self::User { node, user } => write!(f, "the password of {user} on {node}"),
+            Self::Values { addon } => write!(f, "a value of the add-on {addon}"),
         }
     }
 }
@@ -308,6 +319,11 @@ pub(crate) fn all_of(cluster: &Cluster) -> Vec<Reference<'_>> {
                 Name::User { node: name, user: user.name.get().map_or("?", String::as_str) };
             found.extend(user.password_hash.spanned().map(|secret| Reference { setting, secret }));
         }
+    }
+    for addon in cluster.file.addons.values() {
+        let setting = Name::Values { addon: addon.name.get().map_or("?", String::as_str) };
+        let secrets = addon.values.get().into_iter().flat_map(ChartValues::secrets);
+        found.extend(secrets.map(|secret| Reference { setting, secret }));
     }
     // A reference in a class or role is listed once for each node that uses it, so duplicates are removed.
     let mut seen = BTreeSet::new();

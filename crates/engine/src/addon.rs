@@ -1,8 +1,10 @@
 //! The manifests of an add-on, from files or from a URL.
 
 use aws_lc_rs::digest::{SHA256, digest};
-use talmox_plan::desired::AddonSource;
-use talmox_plan::manifest::{Manifest, ManifestError, read_manifests};
+use talmox_plan::desired::{AddonNamespace, AddonSource};
+use talmox_plan::manifest::{
+    Manifest, ManifestError, in_namespace, missing_namespace, read_manifests,
+};
 use talmox_values::url::shown_url;
 
 use crate::web::{Web, WebError};
@@ -18,6 +20,8 @@ pub(crate) enum AddonError {
     NoText { url: String },
     #[error("the plan was read from a file, which does not hold the content of {file}")]
     NotInPlan { file: String },
+    #[error("{reason}")]
+    NotMade { reason: String },
     #[error(transparent)]
     Manifest(#[from] ManifestError),
 }
@@ -35,14 +39,22 @@ impl AddonError {
     }
 }
 
-/// Reads or fetches the manifests of the add-on with this name, and labels every object with that name.
+/// Reads or fetches the manifests of the add-on with this name, and labels every object with that name. Objects that name no
+/// namespace get that of the add-on, which is added if it is missing.
 pub(crate) async fn manifests(
     name: &str,
     source: &AddonSource,
+    namespace: Option<&AddonNamespace>,
     web: &Web,
 ) -> Result<Vec<Manifest>, AddonError> {
-    let all = read(source, web).await?;
-    Ok(all.into_iter().map(|manifest| manifest.of_addon(name)).collect())
+    let mut all = read(source, web).await?;
+    let mut created = None;
+    if let Some(namespace) = namespace {
+        all = in_namespace(all, &namespace.name);
+        created = missing_namespace(&all, &namespace.name).filter(|_| namespace.is_created);
+    }
+    let labelled = all.into_iter().map(|manifest| manifest.of_addon(name));
+    Ok(created.into_iter().chain(labelled).collect())
 }
 
 async fn read(source: &AddonSource, web: &Web) -> Result<Vec<Manifest>, AddonError> {
@@ -67,6 +79,17 @@ async fn read(source: &AddonSource, web: &Web) -> Result<Vec<Manifest>, AddonErr
             let text = text.map_err(|_| AddonError::NoText { url: url.clone() })?;
             Ok(read_manifests(&url, &text)?)
         }
+        AddonSource::Several(sources) => {
+            let mut manifests = vec![];
+            for source in sources {
+                manifests.extend(Box::pin(read(source, web)).await?);
+            }
+            Ok(manifests)
+        }
+        AddonSource::Skipped => {
+            Err(AddonError::NotMade { reason: "its manifests were not rendered".to_owned() })
+        }
+        AddonSource::Failed { reason } => Err(AddonError::NotMade { reason: reason.clone() }),
     }
 }
 
@@ -83,6 +106,8 @@ fn check(url: &str, bytes: &[u8], wanted: &str) -> Result<(), AddonError> {
 mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
+
+    use talmox_plan::desired::ManifestFile;
 
     use super::*;
     use crate::web::WebSettings;
@@ -107,7 +132,33 @@ mod tests {
             checksum: checksum.map(str::to_owned),
         };
         let web = Web::new(WebSettings::default()).unwrap();
-        manifests("shop", &source, &web).await.unwrap_err().chain()
+        manifests("shop", &source, None, &web).await.unwrap_err().chain()
+    }
+
+    #[tokio::test]
+    async fn several_sources_are_read_in_order_and_placed_in_the_namespace() {
+        let text = |name: &str| {
+            let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
+            let file = ManifestFile { origin: format!("{name}.yaml"), text: text.into() };
+            AddonSource::Texts(vec![file])
+        };
+        let source = AddonSource::Several(vec![text("a"), text("b")]);
+        let web = Web::new(WebSettings::default()).unwrap();
+        for (is_created, expected) in [
+            (true, &["Namespace shop", "ConfigMap shop/a", "ConfigMap shop/b"][..]),
+            (false, &["ConfigMap shop/a", "ConfigMap shop/b"][..]),
+        ] {
+            let namespace = AddonNamespace { name: "shop".to_owned(), is_created };
+            let all = manifests("shop", &source, Some(&namespace), &web).await.unwrap();
+            let names: Vec<String> = all.iter().map(ToString::to_string).collect();
+            assert_eq!(names, expected);
+        }
+        let failed = AddonSource::Several(vec![
+            text("a"),
+            AddonSource::Failed { reason: "helm is not installed".to_owned() },
+        ]);
+        let refused = manifests("shop", &failed, None, &web).await.unwrap_err().chain();
+        assert_eq!(refused, "helm is not installed");
     }
 
     #[tokio::test]

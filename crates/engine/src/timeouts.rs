@@ -48,6 +48,9 @@ pub(crate) const VM_CHECK: Duration = Duration::from_mins(2);
 pub(crate) const SILENT_NODE: Duration = Duration::from_mins(1);
 /// Time for a node to shut down, before Proxmox stops its VM. Talos stops pods with a grace period of 30 seconds by default.
 pub(crate) const SHUTDOWN: Duration = Duration::from_mins(5);
+/// Time for a running kubelet to register its node, before it is restarted. A kubelet that started a moment ago registers the node
+/// without a restart.
+pub(crate) const REGISTRATION: Duration = Duration::from_secs(20);
 /// Time to wait for a reboot of a node after a request whose answer was lost. After that, the request is sent again.
 pub(crate) const LOST_REBOOT: Duration = Duration::from_mins(1);
 /// Time for an additional network card to get its address from DHCP. The wait is limited because its network may have
@@ -58,9 +61,13 @@ pub(crate) const DHCP_ADDRESS: Duration = Duration::from_mins(1);
 pub(crate) const POD_NETWORK: Duration = Duration::from_mins(1);
 /// Time in which the Kubernetes API must apply the schema of a kind whose definition has just changed.
 pub(crate) const KIND_SCHEMA: Duration = Duration::from_mins(1);
-/// Time after which a node reverts a config that it tries, unless talmox reached the node with that config. A network card
+/// Time after which a node reverts a config that it tries, unless talmox confirmed that the node works with it. A network card
 /// that gets another address or VLAN needs some seconds. A switch may need up to a minute until it forwards packets.
 pub(crate) const CONFIG_TRIAL: Duration = Duration::from_mins(2);
+/// Like [`CONFIG_TRIAL`], for a control plane. Its etcd and its API server must be healthy again in this time, and may restart.
+pub(crate) const CONTROL_PLANE_TRIAL: Duration = Duration::from_mins(5);
+/// Time in which a node sends packets to a changed gateway. A node without such packets does not show whether the gateway exists.
+pub(crate) const GATEWAY_TRAFFIC: Duration = Duration::from_secs(30);
 /// Time between applying a config on trial and the first check. Before that, the node may still answer with its former
 /// network.
 pub(crate) const CONFIG_EFFECT: Duration = Duration::from_secs(5);

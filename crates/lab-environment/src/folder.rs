@@ -1,8 +1,10 @@
 //! Directory with the state of a lab: permanent or temporary.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aws_lc_rs::rand;
 
@@ -12,6 +14,9 @@ const TEMPORARY: &str = "talmox-lab-";
 
 /// Number of attempts to remove a directory that other threads still write to.
 const ATTEMPTS: u32 = 100;
+
+/// Temporary directories that this process has created and not yet removed.
+static TEMPORARY_FOLDERS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Directory that only its owner can access.
 #[derive(Debug)]
@@ -55,6 +60,7 @@ impl Folder {
         // Creation must fail if the path exists, because an existing directory or link may belong to another user, who could
         // read the files.
         private_builder().create(&path)?;
+        temporary_folders().insert(path.clone());
         // The lock file gets its final name after it is locked, so that no other process sees an unlocked lock file.
         let new = path.join("lock.new");
         let lock = private_options().create_new(true).open(&new)?;
@@ -101,15 +107,33 @@ impl Drop for Folder {
         if !self.is_temporary {
             return;
         }
-        // Threads that still write when the lab ends can add files during the removal, so the removal is retried. A directory
-        // that cannot be removed stays on the disk.
-        for _ in 0..ATTEMPTS {
-            match fs::remove_dir_all(&self.path) {
-                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                    std::thread::yield_now();
-                }
-                _ => break,
+        remove(&self.path);
+        temporary_folders().remove(&self.path);
+    }
+}
+
+/// Removes all temporary directories of this process, even if they are in use. The process must exit afterwards.
+pub fn remove_temporary_folders() {
+    // The lock is released before the removal, because a removal can take long.
+    let folders = temporary_folders().clone();
+    for path in &folders {
+        remove(path);
+    }
+}
+
+fn temporary_folders() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    TEMPORARY_FOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes a directory. Threads that still write can add files during the removal, so the removal is retried. A directory that
+/// cannot be removed stays on the disk.
+fn remove(path: &Path) {
+    for _ in 0..ATTEMPTS {
+        match fs::remove_dir_all(path) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                std::thread::yield_now();
             }
+            _ => break,
         }
     }
 }

@@ -10,6 +10,6 @@ mod latency;
 mod stop;
 
 pub use environment::Environment;
-pub use folder::{Folder, private_folder};
+pub use folder::{Folder, private_folder, remove_temporary_folders};
 pub use latency::{Profile, Work};
 pub use stop::stopped;

@@ -31,7 +31,7 @@ pub enum RequestFate {
     /// The request is answered. The function is called when the answer is ready. It applies the faults that are due after the
     /// request, and returns false if the answer must not be sent.
     Answered(Box<dyn FnOnce() -> bool + Send>),
-    Refused {
+    Rejected {
         status: u16,
         message: String,
     },
@@ -43,7 +43,7 @@ impl fmt::Debug for RequestFate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Answered(_) => f.write_str("Answered"),
-            Self::Refused { status, message } => write!(f, "Refused({status}, {message:?})"),
+            Self::Rejected { status, message } => write!(f, "Rejected({status}, {message:?})"),
             Self::Cut => f.write_str("Cut"),
         }
     }

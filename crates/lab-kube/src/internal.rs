@@ -47,7 +47,7 @@ impl KubeStore {
     }
 
     /// Whether the API server accepts this bootstrap token.
-    pub fn takes_token(&self, token: &str) -> bool {
+    pub fn accepts_token(&self, token: &str) -> bool {
         self.with(|state| User::of_token(state, token).is_some())
     }
 }

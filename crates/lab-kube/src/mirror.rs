@@ -20,14 +20,19 @@ const PROPAGATION: [(&str, &str); 2] = [("foregroundDeletion", "Foreground"), ("
 impl KubeStore {
     /// Copies an object of the other API server. The status of the copy stays as the lab wrote it. Does nothing if the copy has
     /// changed since `seen`.
-    pub fn adopt(&self, id: &str, seen: Option<&Value>, theirs: &Value) -> Option<Arc<Value>> {
+    pub fn copy_object(
+        &self,
+        id: &str,
+        seen: Option<&Value>,
+        original: &Value,
+    ) -> Option<Arc<Value>> {
         self.with(|state| {
-            let old = state.get(id, namespace(theirs), name(theirs)).cloned();
+            let old = state.get(id, namespace(original), name(original)).cloned();
             if old.as_deref().map(revision) != seen.map(revision) {
                 return None;
             }
             let kind = Arc::clone(state.kinds.get(id)?);
-            let mut new = theirs.clone();
+            let mut new = original.clone();
             let whole = new.as_object_mut()?;
             // The items of a list response have no `apiVersion` and no `kind`.
             whole.insert("kind".to_owned(), kind.name.as_str().into());
@@ -56,8 +61,8 @@ impl KubeStore {
                 new["status"] = status.clone();
             }
             let stored = state.store_update(&kind, &old, new);
-            if uid(&old) != uid(theirs) {
-                rename_owner(state, uid(&old), uid(theirs));
+            if uid(&old) != uid(original) {
+                rename_owner(state, uid(&old), uid(original));
             }
             Some(stored)
         })
@@ -72,17 +77,17 @@ impl KubeStore {
     }
 
     /// Starts the deletion of an object with the propagation policy that the other API server uses.
-    pub fn end_as(&self, id: &str, theirs: &Value) {
+    pub fn end_as(&self, id: &str, original: &Value) {
         self.with(|state| {
             let Some(kind) = state.kinds.get(id).cloned() else { return };
-            let finalizers = list(theirs, "/metadata/finalizers");
+            let finalizers = list(original, "/metadata/finalizers");
             let propagation = PROPAGATION.into_iter().find_map(|(finalizer, propagation)| {
                 finalizers.iter().any(|one| one == finalizer).then(|| propagation.to_owned())
             });
-            let grace = object::number(theirs, "/metadata/deletionGracePeriodSeconds");
+            let grace = object::number(original, "/metadata/deletionGracePeriodSeconds");
             let how = Deletion { grace, propagation, ..Deletion::default() };
             // The object may already be deleted, so an error here is ignored.
-            state.delete(&kind, namespace(theirs), name(theirs), &how).ok();
+            state.delete(&kind, namespace(original), name(original), &how).ok();
         });
     }
 

@@ -56,7 +56,7 @@ pub fn annotation<'o>(object: &'o Value, key: &str) -> Option<&'o str> {
     object.pointer("/metadata/annotations")?.get(key)?.as_str()
 }
 
-pub fn is_going(object: &Value) -> bool {
+pub fn is_being_deleted(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()
 }
 

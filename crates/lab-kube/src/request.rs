@@ -27,8 +27,8 @@ pub(crate) struct Request {
 
 /// Form of objects that the client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    Whole,
+pub(crate) enum ObjectForm {
+    Full,
     Metadata,
     Table(Include),
 }
@@ -71,7 +71,7 @@ impl Request {
     }
 
     /// Form that the client prefers, among the supported forms.
-    pub(crate) fn form(&self) -> Form {
+    pub(crate) fn form(&self) -> ObjectForm {
         for wanted in self.accept.split(',') {
             let mut parts = wanted.split(';').map(str::trim);
             let kind = parts.next().unwrap_or_default();
@@ -80,16 +80,16 @@ impl Request {
             }
             let form = parts.find_map(|part| part.strip_prefix("as="));
             return match form {
-                Some("Table") => Form::Table(match self.parameter("includeObject") {
+                Some("Table") => ObjectForm::Table(match self.parameter("includeObject") {
                     "None" => Include::Nothing,
                     "Object" => Include::Object,
                     _ => Include::Metadata,
                 }),
-                Some("PartialObjectMetadata" | "PartialObjectMetadataList") => Form::Metadata,
-                _ => Form::Whole,
+                Some("PartialObjectMetadata" | "PartialObjectMetadataList") => ObjectForm::Metadata,
+                _ => ObjectForm::Full,
             };
         }
-        Form::Whole
+        ObjectForm::Full
     }
 
     /// Body as JSON. A YAML body is converted, and so is a protocol buffer body of a few kinds.

@@ -100,12 +100,12 @@ enum Sort {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Token<'t> {
+struct SelectorToken<'t> {
     sort: Sort,
     text: &'t str,
 }
 
-fn tokens(text: &str) -> Vec<Token<'_>> {
+fn tokens(text: &str) -> Vec<SelectorToken<'_>> {
     const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
     let mut tokens = vec![];
     let mut rest = text.trim_start_matches(BLANKS);
@@ -126,23 +126,23 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
             }
         };
         let (text, after) = rest.split_at(length);
-        tokens.push(Token { sort, text });
+        tokens.push(SelectorToken { sort, text });
         rest = after.trim_start_matches(BLANKS);
     }
     tokens
 }
 
 struct Parser<'t> {
-    tokens: Vec<Token<'t>>,
+    tokens: Vec<SelectorToken<'t>>,
     at: usize,
 }
 
 impl<'t> Parser<'t> {
-    fn peek(&self) -> Token<'t> {
-        self.tokens.get(self.at).copied().unwrap_or(Token { sort: Sort::End, text: "" })
+    fn peek(&self) -> SelectorToken<'t> {
+        self.tokens.get(self.at).copied().unwrap_or(SelectorToken { sort: Sort::End, text: "" })
     }
 
-    fn take(&mut self) -> Token<'t> {
+    fn take(&mut self) -> SelectorToken<'t> {
         let token = self.peek();
         self.at += 1;
         token

@@ -188,7 +188,7 @@ impl Connection {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let then = match host.receive(method.as_str(), &path).await {
             RequestFate::Answered(then) => then,
-            RequestFate::Refused { status, message } => {
+            RequestFate::Rejected { status, message } => {
                 return Some(error_response(&Failure::of_fault(status, &message)));
             }
             RequestFate::Cut => return None,

@@ -39,7 +39,7 @@ pub struct KubeSettings {
 #[derive(Debug)]
 pub struct KubeStore {
     state: Mutex<State>,
-    news: watch::Sender<u64>,
+    revisions: watch::Sender<u64>,
     budget_observers: BudgetObservers,
     pub(crate) clock: Clock,
 }
@@ -69,7 +69,7 @@ impl KubeStore {
         let revision = state.revision;
         Arc::new(Self {
             state: Mutex::new(state),
-            news: watch::channel(revision).0,
+            revisions: watch::channel(revision).0,
             budget_observers: BudgetObservers::default(),
             clock,
         })
@@ -86,7 +86,7 @@ impl KubeStore {
         let broken = if is_observed { disruption::broken_since(&state, before) } else { vec![] };
         drop(state);
         if after != before {
-            self.news.send_replace(after);
+            self.revisions.send_replace(after);
         }
         for one in &broken {
             self.budget_observers.notify(one);
@@ -105,8 +105,8 @@ impl KubeStore {
     }
 
     /// Channel that sends the revision after each change.
-    pub fn news(&self) -> watch::Receiver<u64> {
-        self.news.subscribe()
+    pub fn revisions(&self) -> watch::Receiver<u64> {
+        self.revisions.subscribe()
     }
 
     /// Revision of the newest change.

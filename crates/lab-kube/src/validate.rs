@@ -106,7 +106,7 @@ pub(super) fn shape(kind: &Kind, object: &Value) -> Result<(), Failure> {
             continue;
         };
         let of = if *field == "data" { " of type map[string]string" } else { "" };
-        return Err(misfit(kind, found, &format!("{}.{field}{of}", kind.name)));
+        return Err(type_mismatch(kind, found, &format!("{}.{field}{of}", kind.name)));
     }
     Ok(())
 }
@@ -115,7 +115,7 @@ pub(super) fn shape(kind: &Kind, object: &Value) -> Result<(), Failure> {
 fn check_metadata(kind: &Kind, object: &Value) -> Result<(), Failure> {
     let metadata = &object["metadata"];
     if !metadata.is_null() && !metadata.is_object() {
-        return Err(misfit(
+        return Err(type_mismatch(
             kind,
             metadata,
             &format!("{}.metadata of type v1.ObjectMeta", kind.name),
@@ -125,28 +125,28 @@ fn check_metadata(kind: &Kind, object: &Value) -> Result<(), Failure> {
     for key in ["name", "namespace", "generateName"] {
         let found = &metadata[key];
         if !found.is_null() && !found.is_string() {
-            return Err(misfit(kind, found, &of(key, "string")));
+            return Err(type_mismatch(kind, found, &of(key, "string")));
         }
     }
     for key in ["labels", "annotations"] {
         let found = &metadata[key];
         if !found.is_null() && !found.is_object() {
-            return Err(misfit(kind, found, &of(key, "map[string]string")));
+            return Err(type_mismatch(kind, found, &of(key, "map[string]string")));
         }
         let mut values = found.as_object().into_iter().flat_map(|map| map.values());
         if let Some(value) = values.find(|value| !value.is_null() && !value.is_string()) {
-            return Err(misfit(kind, value, &of(key, "string")));
+            return Err(type_mismatch(kind, value, &of(key, "string")));
         }
     }
     let finalizers = &metadata["finalizers"];
     if !finalizers.is_null() && !finalizers.is_array() {
-        return Err(misfit(kind, finalizers, &of("finalizers", "[]string")));
+        return Err(type_mismatch(kind, finalizers, &of("finalizers", "[]string")));
     }
     Ok(())
 }
 
 /// Error about a value of the wrong type.
-fn misfit(kind: &Kind, found: &Value, place: &str) -> Failure {
+fn type_mismatch(kind: &Kind, found: &Value, place: &str) -> Failure {
     let what = type_name(found);
     let (name, version) = (&kind.name, &kind.versions[0]);
     Failure::bad_request(format!(

@@ -11,7 +11,7 @@ use tokio::sync::watch::Receiver;
 
 use super::answer::show;
 use super::failure::Failure;
-use super::request::{Form, Target};
+use super::request::{ObjectForm, Target};
 use super::selector::Selector;
 use super::store::{Change, KubeStore, State};
 use crate::server::stopped;
@@ -24,7 +24,7 @@ const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 pub(crate) struct Watch {
     pub(crate) target: Target,
     pub(crate) selector: Selector,
-    pub(crate) form: Form,
+    pub(crate) form: ObjectForm,
     /// Revision after which changes are sent; `None` to send the existing objects first.
     pub(crate) since: Option<u64>,
     pub(crate) bookmarks: bool,
@@ -41,7 +41,7 @@ impl Watch {
         events: mpsc::Sender<Bytes>,
         mut stop: Receiver<bool>,
     ) {
-        let mut news = store.news();
+        let mut revisions = store.revisions();
         let clock = Clock::real();
         let end = clock.moment() + self.timeout;
         loop {
@@ -53,7 +53,7 @@ impl Watch {
                 return;
             }
             tokio::select! {
-                changed = news.changed() => if changed.is_err() { return },
+                changed = revisions.changed() => if changed.is_err() { return },
                 () = events.closed() => return,
                 () = stopped(&mut stop) => return,
                 () = clock.sleep_until(end) => return,

@@ -99,7 +99,7 @@ impl State {
     fn check_namespace(&self, kind: &Kind, name: &str, namespace: &str) -> Result<(), Failure> {
         match self.get("namespaces", "", namespace) {
             None => Err(Failure::not_found(&self.kind("namespaces"), namespace)),
-            Some(found) if object::is_going(found) => {
+            Some(found) if object::is_being_deleted(found) => {
                 Err(Failure::terminating(kind, name, namespace))
             }
             Some(_) => Ok(()),
@@ -209,7 +209,10 @@ impl State {
         if **old == new {
             return Arc::clone(old);
         }
-        if object::is_going(&new) && !object::has_finalizers(&new) && !waits_for_end(kind, &new) {
+        if object::is_being_deleted(&new)
+            && !object::has_finalizers(&new)
+            && !waits_for_end(kind, &new)
+        {
             let (namespace, name) =
                 (object::namespace(&new).to_owned(), object::name(&new).to_owned());
             self.put(&kind.id, new);
@@ -277,7 +280,7 @@ impl State {
         }
         match how.propagation.as_deref() {
             Some("Orphan") => self.orphan_dependents(&old),
-            Some("Foreground") if !object::is_going(&old) => {
+            Some("Foreground") if !object::is_being_deleted(&old) => {
                 self.change(&kind.id, namespace, name, |object| {
                     let finalizers =
                         object::metadata(object).entry("finalizers").or_insert_with(|| json!([]));
@@ -398,8 +401,8 @@ fn waits_for_end(kind: &Kind, object: &Value) -> bool {
 }
 
 fn pod_grace(pod: &Value, wanted: Option<u64>) -> u64 {
-    let is_over = matches!(object::text(pod, "/status/phase"), "Succeeded" | "Failed");
-    if object::text(pod, "/spec/nodeName").is_empty() || is_over {
+    let has_ended = matches!(object::text(pod, "/status/phase"), "Succeeded" | "Failed");
+    if object::text(pod, "/spec/nodeName").is_empty() || has_ended {
         return 0;
     }
     let own = object::number(pod, "/spec/terminationGracePeriodSeconds").unwrap_or(30);

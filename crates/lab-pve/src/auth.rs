@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 
 use super::http::unescape;
-use super::world::{Caller, World};
+use super::pve_state::{Caller, PveState};
 
 /// Lifetime of a ticket in seconds.
 const TICKET_LIFETIME: u64 = 2 * 60 * 60;
@@ -110,7 +110,7 @@ impl Keys {
     /// Authenticates a request. The result has no caller if the call needs no authentication.
     pub(crate) fn authenticate(
         &self,
-        world: &World,
+        pve_state: &PveState,
         method: &str,
         path: &str,
         shown: &Credentials,
@@ -120,10 +120,10 @@ impl Keys {
             return Ok(None);
         }
         if let Some(token) = &shown.token {
-            return token_of(world, token, now).map(Some).ok_or(AuthFailure::Failed);
+            return token_of(pve_state, token, now).map(Some).ok_or(AuthFailure::Failed);
         }
         let ticket = shown.ticket.as_deref().ok_or(AuthFailure::NoTicket)?;
-        let user = self.user_of(ticket, now).filter(|user| is_active(world, user, now));
+        let user = self.user_of(ticket, now).filter(|user| is_active(pve_state, user, now));
         let user = user.ok_or(AuthFailure::Failed)?;
         // Proxmox requires no CSRF token for uploads, because browsers send uploads from a form.
         let needs_csrf = method != "GET" && !is_upload(method, path);
@@ -136,17 +136,17 @@ impl Keys {
     /// Checks a login, and returns the user id (`name@realm`). The password may be an earlier ticket that is still valid.
     pub(crate) fn log_in(
         &self,
-        world: &World,
+        pve_state: &PveState,
         name: &str,
         realm: Option<&str>,
         password: &str,
         now: u64,
     ) -> Option<String> {
         let user = realm.map_or_else(|| name.to_owned(), |realm| format!("{name}@{realm}"));
-        if !is_active(world, &user, now) {
+        if !is_active(pve_state, &user, now) {
             return None;
         }
-        let known = world.access.users.get(&user)?.password.as_deref();
+        let known = pve_state.access.users.get(&user)?.password.as_deref();
         let matches = known.is_some_and(|known| secrets_equal(known, password));
         let renewed = || self.user_of(password, now).is_some_and(|owner| owner == user);
         (matches || renewed()).then_some(user)
@@ -205,14 +205,14 @@ fn is_fresh(hex: &str, now: u64) -> bool {
     time < now.saturating_add(CLOCK_TOLERANCE) && now.saturating_sub(time) < TICKET_LIFETIME
 }
 
-fn token_of(world: &World, token: &str, now: u64) -> Option<Caller> {
+fn token_of(pve_state: &PveState, token: &str, now: u64) -> Option<Caller> {
     let (id, secret) = token.rsplit_once('=')?;
-    let known = world.access.tokens.get(id)?;
-    let good = world.is_usable(id, now) && secrets_equal(&known.secret, secret);
+    let known = pve_state.access.tokens.get(id)?;
+    let good = pve_state.is_usable(id, now) && secrets_equal(&known.secret, secret);
     good.then(|| Caller::parse(id))
 }
 
-impl World {
+impl PveState {
     /// Whether this token exists and is not expired, and the user of the token is active.
     pub fn is_usable(&self, token: &str, now: u64) -> bool {
         let known = self.access.tokens.get(token);
@@ -221,8 +221,8 @@ impl World {
     }
 }
 
-fn is_active(world: &World, user: &str, now: u64) -> bool {
-    let known = world.access.users.get(user);
+fn is_active(pve_state: &PveState, user: &str, now: u64) -> bool {
+    let known = pve_state.access.users.get(user);
     known.is_some_and(|user| user.enabled && (user.expires == 0 || user.expires >= now))
 }
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
+use super::pve_state::Caller;
+use super::pve_state_guard::PveStateGuard;
 use super::schema::Parameters;
 use super::site::Site;
-use super::world::Caller;
-use super::world_guard::WorldGuard;
 use super::{ApiError, Release};
 use crate::blob::BlobId;
 
@@ -37,8 +37,8 @@ pub(crate) enum Reply {
 pub(crate) type Outcome = Result<Reply, ApiError>;
 
 impl Call {
-    pub(crate) fn world(&self) -> WorldGuard<'_> {
-        self.site.world()
+    pub(crate) fn pve_state(&self) -> PveStateGuard<'_> {
+        self.site.pve_state()
     }
 
     pub(crate) fn now(&self) -> u64 {

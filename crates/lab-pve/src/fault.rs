@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use talmox_lab_environment::Work;
-use talmox_lab_environment::fault::{Action, Order, Place, Seen, Sight};
+use talmox_lab_environment::fault::{Action, EventSource, FaultEvent, MatchCount, ScheduledFault};
 
-use crate::{Site, world_guard};
+use crate::{Site, pve_state_guard};
 
 /// Fault that a fault rule injects into a task.
 #[derive(Debug, Default)]
@@ -23,18 +23,18 @@ impl Site {
     /// Applies a fault that changes the simulated state. The caller whose request or task triggers
     /// the fault does not make its changes.
     pub fn apply_fault(self: &Arc<Self>, action: &Action) {
-        world_guard::attribute(None, || self.change_by_fault(action));
+        pve_state_guard::attribute(None, || self.change_by_fault(action));
     }
 
     fn change_by_fault(self: &Arc<Self>, action: &Action) {
         match action {
             Action::Full { storage } => {
-                if let Some(storage) = self.world().storages.get_mut(storage) {
+                if let Some(storage) = self.pve_state().storages.get_mut(storage) {
                     storage.full = true;
                 }
             }
             Action::Revoke { token } => {
-                self.world().access.tokens.remove(token);
+                self.pve_state().access.tokens.remove(token);
             }
             Action::Down { host, lasts } => {
                 self.switch_off_host(host);
@@ -47,11 +47,11 @@ impl Site {
                 }
             }
             Action::Node(_) => {
-                self.environment.faults.order(Order {
+                self.environment.faults.schedule(ScheduledFault {
                     after: Duration::ZERO,
                     node: None,
                     action: action.clone(),
-                    seen: Seen::default(),
+                    matches: MatchCount::default(),
                 });
             }
             _ => {}
@@ -61,9 +61,14 @@ impl Site {
     /// Faults that apply to a new task, combined from all matching fault rules.
     pub(crate) fn task_fault(self: &Arc<Self>, node: &str, kind: &str, id: &str) -> TaskFault {
         let vmid = id.parse().ok();
-        let sight = Sight { place: Place::Task(kind), vmid, host: node, ..Sight::default() };
+        let event = FaultEvent {
+            source: EventSource::Task(kind),
+            vmid,
+            host: node,
+            ..FaultEvent::default()
+        };
         let mut fault = TaskFault::default();
-        for action in self.environment.faults.strike(&sight) {
+        for action in self.environment.faults.matching_actions(&event) {
             self.apply_fault(&action);
             match action {
                 Action::Delay(time) => fault.delay += time,
@@ -102,7 +107,7 @@ impl TaskFault {
         }
     }
 
-    /// Fails the task at its end, if the fault is at 100 % or the task had no wait.
+    /// Fails the task at its end, if the failure is set to happen at 100 % of the work, or if the task never waited.
     pub(crate) fn check_end(&self) -> Result<(), String> {
         match &self.failure {
             Some((percent, message))

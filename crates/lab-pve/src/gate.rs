@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 use talmox_lab_environment::Work;
-use talmox_lab_environment::fault::{Action, Place, Sight};
+use talmox_lab_environment::fault::{Action, EventSource, FaultEvent};
 
 use super::auth::{AuthFailure, Credentials, Keys};
 use super::call::{Call, Outcome, Reply, Upload};
 use super::http::Params;
 use super::lock::CALL_LOCK_TIMEOUT;
+use super::pve_state::{Caller, PveState};
 use super::request_log::{LogEntry, LoggedResponse, RequestLog};
 use super::schema::{self, Endpoint, Method, Raw};
 use super::site::Site;
-use super::world::{Caller, World};
-use super::{ApiError, api, login, world_guard};
+use super::{ApiError, api, login, pve_state_guard};
 use crate::blob::BlobId;
 use crate::fault::lock_timeout;
 
@@ -79,10 +79,10 @@ impl Gate {
     /// Host that receives the request: the host in the `Host` header, or else the first online host. `None` if that host is
     /// offline.
     pub(crate) fn contacted(&self, host_header: Option<&str>) -> Option<String> {
-        let world = self.site.world();
+        let pve_state = self.site.pve_state();
         let name = host_header.and_then(|header| header.split(':').next()).unwrap_or_default();
-        let named = world.hosts.iter().find(|(host, _)| host.eq_ignore_ascii_case(name));
-        let entry = named.or_else(|| world.hosts.iter().find(|(_, host)| host.online));
+        let named = pve_state.hosts.iter().find(|(host, _)| host.eq_ignore_ascii_case(name));
+        let entry = named.or_else(|| pve_state.hosts.iter().find(|(_, host)| host.online));
         entry.filter(|(_, host)| host.online).map(|(name, _)| name.clone())
     }
 
@@ -92,12 +92,12 @@ impl Gate {
         path: &str,
         shown: &Credentials,
     ) -> Result<Option<Caller>, AuthFailure> {
-        self.keys.authenticate(&self.site.world(), method, path, shown, self.site.now())
+        self.keys.authenticate(&self.site.pve_state(), method, path, shown, self.site.now())
     }
 
     pub(crate) fn may_upload(&self, caller: &Caller, storage: &str) -> Result<(), ApiError> {
         let path = format!("/storage/{storage}");
-        self.site.world().check(caller, &path, &["Datastore.AllocateTemplate"])
+        self.site.pve_state().check(caller, &path, &["Datastore.AllocateTemplate"])
     }
 
     pub(crate) async fn answer(self: &Arc<Self>, request: ApiRequest) -> GateOutcome {
@@ -130,8 +130,8 @@ impl Gate {
     /// answer of the call.
     async fn apply_faults(&self, request: &ApiRequest) -> Result<Option<GateOutcome>, GateOutcome> {
         let vmid = vmid_of(request);
-        let actions = self.site.environment.faults.strike(&Sight {
-            place: Place::Proxmox(&request.path),
+        let actions = self.site.environment.faults.matching_actions(&FaultEvent {
+            source: EventSource::Proxmox(&request.path),
             method: &request.method,
             vmid,
             host: host_of(request),
@@ -141,7 +141,7 @@ impl Gate {
         for action in actions {
             self.site.apply_fault(&action);
             match action {
-                Action::Refuse { status, message } => {
+                Action::Reject { status, message } => {
                     return Err(GateOutcome::Answer(Err(ApiError::new(status, message))));
                 }
                 Action::LostLock => {
@@ -163,7 +163,7 @@ impl Gate {
                 | Action::Full { .. }
                 | Action::Down { .. }
                 | Action::Truncate { .. }
-                | Action::RefuseCall { .. }
+                | Action::RejectCall { .. }
                 | Action::Node(_) => {}
                 Action::Revoke { token } => {
                     if request.caller.as_ref().is_some_and(|caller| caller.to_string() == token) {
@@ -179,7 +179,7 @@ impl Gate {
     async fn authorize(&self, request: ApiRequest) -> Result<AuthorizedRequest, ApiError> {
         let ApiRequest { method, path, params, caller, with_token, contacted, upload } = request;
         let caller = caller.unwrap_or_else(|| Caller::parse(""));
-        let release = self.site.world().release;
+        let release = self.site.pve_state().release;
         let found = Method::parse(&method).and_then(|method| schema::find(release, method, &path));
         let Some((endpoint, of_path)) = found else {
             return Err(ApiError::new(501, format!("Method '{method} {path}' not implemented")));
@@ -192,10 +192,10 @@ impl Gate {
             )));
         }
         let (node, is_up) = {
-            let world = self.site.world();
-            world.check_declared(&caller, &endpoint.permission, &raw)?;
-            let node = host(&world, endpoint, &raw, &contacted)?;
-            let is_up = world.hosts.get(&node).is_some_and(|host| host.online);
+            let pve_state = self.site.pve_state();
+            pve_state.check_declared(&caller, &endpoint.permission, &raw)?;
+            let node = host(&pve_state, endpoint, &raw, &contacted)?;
+            let is_up = pve_state.hosts.get(&node).is_some_and(|host| host.online);
             (node, is_up)
         };
         if endpoint.proxied && !is_up {
@@ -232,13 +232,13 @@ impl Gate {
         let AuthorizedRequest { endpoint, caller, node, raw, upload } = authorized;
         let params = schema::verify(endpoint, &raw)?;
         let site = Arc::clone(&self.site);
-        let release = site.world().release;
+        let release = site.pve_state().release;
         let by = caller.clone();
         let call = Call { site, caller, node, params, release };
         match endpoint.id() {
             (Method::Post, "/access/ticket") => login::answer(&self.keys, &call),
             (Method::Get, "/access/ticket") => Ok(Reply::NULL),
-            _ => world_guard::made_by(by, api::answer(endpoint, call, upload)).await,
+            _ => pve_state_guard::made_by(by, api::answer(endpoint, call, upload)).await,
         }
     }
 }
@@ -270,7 +270,7 @@ fn merge(
 
 /// Name of the host that handles the call.
 fn host(
-    world: &World,
+    pve_state: &PveState,
     endpoint: &Endpoint,
     raw: &BTreeMap<String, Raw>,
     contacted: &str,
@@ -284,7 +284,7 @@ fn host(
     if named == "localhost" {
         return Ok(contacted.to_owned());
     }
-    if endpoint.proxied && !world.hosts.contains_key(&named) {
+    if endpoint.proxied && !pve_state.hosts.contains_key(&named) {
         return Err(ApiError::failed(format!(
             "hostname lookup '{named}' failed - failed to get address info for: {named}: Name or \
              service not known"

@@ -10,9 +10,9 @@ use talmox_lab_environment::Work;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, mpsc};
 
+use super::pve_state::{Agent, Caller, Run};
+use super::pve_state_guard;
 use super::site::Site;
-use super::world::{Agent, Caller, Run};
-use super::world_guard;
 
 /// Power event of a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +110,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Site {
     /// Presses the power button of a VM.
     pub(super) fn press_power_button(self: &Arc<Self>, node: &str, vmid: u32) {
-        if let Some(caller) = world_guard::caller() {
+        if let Some(caller) = pve_state_guard::caller() {
             locked(&self.guests.shutdown_callers).insert(vmid, caller);
         }
         self.guests.emit(node, vmid, GuestEventKind::PowerButton);
@@ -132,9 +132,9 @@ impl Site {
     /// Powers a VM off from inside the guest.
     pub fn guest_power_off(&self, vmid: u32) {
         let pressed = locked(&self.guests.shutdown_callers).get(&vmid).cloned();
-        let stopped = world_guard::attribute(world_guard::caller().or(pressed), || {
-            let mut world = self.world();
-            let vm = world.vms.get_mut(&vmid)?;
+        let stopped = pve_state_guard::attribute(pve_state_guard::caller().or(pressed), || {
+            let mut pve_state = self.pve_state();
+            let vm = pve_state.vms.get_mut(&vmid)?;
             vm.run.take()?;
             Some(vm.node.clone())
         });
@@ -148,10 +148,10 @@ impl Site {
     pub(crate) fn switch_off_host(&self, name: &str) {
         self.abort_tasks(name);
         let lost: Vec<u32> = {
-            let mut world = self.world();
-            let runs = world.vms.iter().filter(|(_, vm)| vm.node == name && vm.is_running());
+            let mut pve_state = self.pve_state();
+            let runs = pve_state.vms.iter().filter(|(_, vm)| vm.node == name && vm.is_running());
             let lost = runs.map(|(vmid, _)| *vmid).collect();
-            world.switch_off(name);
+            pve_state.switch_off(name);
             lost
         };
         for vmid in lost {
@@ -163,7 +163,7 @@ impl Site {
     /// Brings a host back online.
     pub fn switch_on_host(&self, name: &str) {
         let now = self.now();
-        if let Some(host) = self.world().hosts.get_mut(name) {
+        if let Some(host) = self.pve_state().hosts.get_mut(name) {
             host.online = true;
             host.booted = now;
         }
@@ -171,7 +171,7 @@ impl Site {
 
     /// Reboots a VM from inside the guest. Pending changes stay pending.
     pub fn guest_reset(&self, vmid: u32) {
-        let found = self.world().vms.get(&vmid).and_then(|vm| {
+        let found = self.pve_state().vms.get(&vmid).and_then(|vm| {
             let run = vm.run.as_ref()?;
             let exits = run.config.get("reboot").is_some_and(|value| value == "0");
             Some((vm.node.clone(), exits))
@@ -190,7 +190,7 @@ impl Site {
     /// for a guest without a simulator.
     pub fn forget_agent(&self, vmid: u32) {
         if locked(&self.guests.simulated).contains(&vmid)
-            && let Some(run) = self.world().vms.get_mut(&vmid).and_then(|vm| vm.run.as_mut())
+            && let Some(run) = self.pve_state().vms.get_mut(&vmid).and_then(|vm| vm.run.as_mut())
         {
             run.agent = None;
         }
@@ -198,15 +198,15 @@ impl Site {
 
     /// Sets the answers of the guest agent.
     pub fn set_agent(&self, vmid: u32, agent: Agent) {
-        if let Some(run) = self.world().vms.get_mut(&vmid).and_then(|vm| vm.run.as_mut()) {
+        if let Some(run) = self.pve_state().vms.get_mut(&vmid).and_then(|vm| vm.run.as_mut()) {
             run.agent = Some(agent);
         }
     }
 
     /// Updates the answers of the guest agent. Does nothing if no agent runs.
     pub fn renew_agent(&self, vmid: u32, agent: Agent) {
-        let mut world = self.world();
-        let run = world.vms.get_mut(&vmid).and_then(|vm| vm.run.as_mut());
+        let mut pve_state = self.pve_state();
+        let run = pve_state.vms.get_mut(&vmid).and_then(|vm| vm.run.as_mut());
         if let Some(known) = run.and_then(|run| run.agent.as_mut()) {
             *known = agent;
         }
@@ -214,6 +214,6 @@ impl Site {
 
     /// Reads a value of the running QEMU process of a VM; `None` if the VM is stopped.
     fn run<T>(&self, vmid: u32, look: impl FnOnce(&Run) -> T) -> Option<T> {
-        self.world().vms.get(&vmid).and_then(|vm| vm.run.as_ref()).map(look)
+        self.pve_state().vms.get(&vmid).and_then(|vm| vm.run.as_ref()).map(look)
     }
 }

@@ -7,26 +7,26 @@ use serde_json::{Value as Json, json};
 use super::ApiError;
 use super::auth::Keys;
 use super::call::{Call, Outcome, Reply};
-use super::world::{Caller, World};
+use super::pve_state::{Caller, PveState};
 
 pub(super) fn answer(keys: &Keys, call: &Call) -> Outcome {
     let now = call.now();
     let text = |name| call.params.text(name);
-    let world = call.world();
+    let pve_state = call.pve_state();
     let name = text("username").unwrap_or_default();
     let password = text("password").unwrap_or_default();
     let user = keys
-        .log_in(&world, name, text("realm"), password, now)
+        .log_in(&pve_state, name, text("realm"), password, now)
         .ok_or_else(|| ApiError::new(401, "authentication failure"))?;
     let caller = Caller { user: user.clone(), token: None };
     let mut data = json!({
         "username": user,
         "ticket": keys.ticket(&user, now),
         "CSRFPreventionToken": keys.csrf(&user, now),
-        "cap": capabilities(&world, &caller),
+        "cap": capabilities(&pve_state, &caller),
     });
-    if let Some(name) = &world.cluster_name
-        && world.allowed(&caller, "/", &["Sys.Audit"])
+    if let Some(name) = &pve_state.cluster_name
+        && pve_state.allowed(&caller, "/", &["Sys.Audit"])
     {
         data["clustername"] = json!(name);
     }
@@ -34,7 +34,7 @@ pub(super) fn answer(keys: &Keys, call: &Call) -> Outcome {
 }
 
 /// Privileges that the user has on any path, grouped by part of the permission tree. The web interface uses them.
-fn capabilities(world: &World, caller: &Caller) -> Json {
+fn capabilities(pve_state: &PveState, caller: &Caller) -> Json {
     const PARTS: [(&str, &[&str]); 7] = [
         ("vms", &["VM.", "Permissions.Modify"]),
         ("access", &["User.", "Group.", "Permissions.Modify"]),
@@ -45,7 +45,7 @@ fn capabilities(world: &World, caller: &Caller) -> Json {
         ("mapping", &["Mapping.", "Permissions.Modify"]),
     ];
     let usual = ["/", "/nodes", "/access/groups", "/vms", "/storage", "/sdn", "/mapping"];
-    let listed = world.access.acl.iter().map(|entry| entry.path.as_str());
+    let listed = pve_state.access.acl.iter().map(|entry| entry.path.as_str());
     let mut found: BTreeMap<&str, BTreeMap<&str, u8>> =
         PARTS.iter().map(|(part, _)| (*part, BTreeMap::new())).collect();
     for path in usual.into_iter().chain(listed) {
@@ -53,7 +53,7 @@ fn capabilities(world: &World, caller: &Caller) -> Json {
             None | Some("") => "dc",
             Some(part) => part,
         };
-        for (privilege, _) in world.permissions_of(caller, path) {
+        for (privilege, _) in pve_state.permissions_of(caller, path) {
             for (kind, wanted) in &PARTS {
                 let of_pool = part == "pool" && matches!(*kind, "vms" | "storage");
                 let is_wanted = wanted.iter().any(|wanted| privilege.starts_with(wanted));

@@ -15,9 +15,9 @@ use super::ApiError;
 use super::call::{Outcome, Reply};
 use super::guest::Guests;
 use super::lock::Locks;
+use super::pve_state::{Caller, PveState};
+use super::pve_state_guard::{self, PveStateGuard, PveStateObservers};
 use super::task::TaskHandle;
-use super::world::{Caller, World};
-use super::world_guard::{self, WorldGuard, WorldObservers};
 use super::{ha, status_daemon};
 use crate::blob::Blobs;
 
@@ -28,8 +28,8 @@ pub struct Site {
     pub(crate) locks: Locks,
     pub environment: Arc<Environment>,
     pub guests: Guests,
-    world: Mutex<World>,
-    observers: WorldObservers,
+    pve_state: Mutex<PveState>,
+    observers: PveStateObservers,
     /// Abort handles of the running tasks, by UPID.
     running: Mutex<HashMap<String, AbortHandle>>,
     /// UPIDs of tasks that could not be started. A UPID is removed when its caller gets the error.
@@ -39,7 +39,7 @@ pub struct Site {
 }
 
 impl Site {
-    pub fn new(world: World, blobs: Blobs, environment: Arc<Environment>) -> Self {
+    pub fn new(pve_state: PveState, blobs: Blobs, environment: Arc<Environment>) -> Self {
         let clock = environment.clock;
         Self {
             clock,
@@ -47,8 +47,8 @@ impl Site {
             locks: Locks::new(clock),
             environment,
             guests: Guests::default(),
-            world: Mutex::new(world),
-            observers: WorldObservers::default(),
+            pve_state: Mutex::new(pve_state),
+            observers: PveStateObservers::default(),
             running: Mutex::default(),
             failed_starts: Mutex::default(),
             fingerprint: String::new(),
@@ -72,16 +72,16 @@ impl Site {
     }
 
     /// Locks the simulated state, for reading or changing. The lock must not be held across an `await`.
-    pub fn world(&self) -> WorldGuard<'_> {
+    pub fn pve_state(&self) -> PveStateGuard<'_> {
         // A panic in a task leaves the state consistent, because each change is a single operation.
-        let world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
-        WorldGuard::new(world, &self.observers)
+        let pve_state = self.pve_state.lock().unwrap_or_else(PoisonError::into_inner);
+        PveStateGuard::new(pve_state, &self.observers)
     }
 
     /// Calls `observer` after every change of the state. The second argument is the caller whose request or task made the
     /// change, or `None` for a change by the simulation itself. The state is locked during the call, so the observer must not
     /// lock it.
-    pub fn observe(&self, observer: impl Fn(&World, Option<&Caller>) + Send + Sync + 'static) {
+    pub fn observe(&self, observer: impl Fn(&PveState, Option<&Caller>) + Send + Sync + 'static) {
         self.observers.add(observer);
     }
 
@@ -118,17 +118,17 @@ impl Site {
         W: FnOnce(TaskHandle) -> F,
         F: Future<Output = Result<(), String>> + Send + 'static,
     {
-        let upid = self.world().tasks.begin(node, kind, id, &caller.to_string(), self.now());
+        let upid = self.pve_state().tasks.begin(node, kind, id, &caller.to_string(), self.now());
         let fault = self.task_fault(node, kind, id);
         if fault.prevents_start() {
-            self.world().tasks.remove(&upid);
+            self.pve_state().tasks.remove(&upid);
             self.failed_starts().insert(upid.clone());
             return upid;
         }
         let handle = TaskHandle::new(Arc::clone(self), upid.clone(), fault);
-        let running = tokio::spawn(world_guard::made_by(caller.clone(), work(handle.clone())));
+        let running = tokio::spawn(pve_state_guard::made_by(caller.clone(), work(handle.clone())));
         self.running().insert(upid.clone(), running.abort_handle());
-        if self.world().hosts.get(node).is_some_and(|host| !host.online) {
+        if self.pve_state().hosts.get(node).is_some_and(|host| !host.online) {
             running.abort();
         }
         tokio::spawn(async move {

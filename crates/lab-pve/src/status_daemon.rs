@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::pve_state::{PveState, Sample, Vm};
 use super::schema::parse_size;
 use super::site::Site;
-use super::world::{Sample, Vm, World};
 
 const INTERVAL: Duration = Duration::from_secs(10);
 /// Seconds after which the last sample of an offline host expires.
@@ -28,15 +28,15 @@ pub(crate) async fn run(site: Weak<Site>) {
 /// Takes one sample of all online hosts.
 pub(crate) fn take_samples(site: &Arc<Site>) {
     let now = site.now();
-    let world = &mut *site.world();
-    world.sampled = samples(world, now);
+    let pve_state = &mut *site.pve_state();
+    pve_state.sampled = samples(pve_state, now);
 }
 
-fn samples(world: &World, now: u64) -> BTreeMap<u32, Sample> {
+fn samples(pve_state: &PveState, now: u64) -> BTreeMap<u32, Sample> {
     let mut samples = BTreeMap::new();
-    for (vmid, vm) in &world.vms {
-        let is_up = world.hosts.get(&vm.node).is_some_and(|host| host.online);
-        let sample = match world.sampled.get(vmid) {
+    for (vmid, vm) in &pve_state.vms {
+        let is_up = pve_state.hosts.get(&vm.node).is_some_and(|host| host.online);
+        let sample = match pve_state.sampled.get(vmid) {
             _ if is_up => Some(sample(*vmid, vm, now)),
             Some(old) if old.taken + SAMPLE_LIFETIME > now => Some(old.clone()),
             _ => None,

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use talmox_lab_environment::Work;
 
+use super::pve_state::TaskState;
 use super::site::Site;
-use super::world::TaskState;
 use crate::fault::TaskFault;
 
 /// Handle of a running task. Clones refer to the same task.
@@ -24,7 +24,7 @@ impl TaskHandle {
     }
 
     pub(crate) fn log(&self, line: impl Into<String>) {
-        if let Some(task) = self.site.world().tasks.get_mut(&self.upid) {
+        if let Some(task) = self.site.pve_state().tasks.get_mut(&self.upid) {
             task.log.push(line.into());
         }
     }
@@ -46,8 +46,8 @@ impl TaskHandle {
         let object = self.object();
         self.apply_fault(work).await?;
         self.site.wait(work, &object).await;
-        let world = self.site.world();
-        match world.tasks.get(&self.upid).map(|task| &task.state) {
+        let pve_state = self.site.pve_state();
+        match pve_state.tasks.get(&self.upid).map(|task| &task.state) {
             Some(TaskState::Running { interrupted: true }) => Err("received interrupt".to_owned()),
             _ => Ok(()),
         }
@@ -55,8 +55,8 @@ impl TaskHandle {
 
     /// Object of the task. It selects the random numbers of the task.
     fn object(&self) -> String {
-        let world = self.site.world();
-        world
+        let pve_state = self.site.pve_state();
+        pve_state
             .tasks
             .get(&self.upid)
             .map(|task| format!("{}/{}", task.kind, task.id))
@@ -66,7 +66,7 @@ impl TaskHandle {
     /// Ends the task with an unknown status, as after a host failure.
     pub(super) fn end_with_unknown_status(&self) {
         let ended = self.site.now();
-        if let Some(task) = self.site.world().tasks.get_mut(&self.upid) {
+        if let Some(task) = self.site.pve_state().tasks.get_mut(&self.upid) {
             task.state = TaskState::Stopped { exit: "unexpected status".to_owned(), ended };
         }
     }
@@ -85,7 +85,7 @@ impl TaskHandle {
             }
         };
         let ended = self.site.now();
-        if let Some(task) = self.site.world().tasks.get_mut(&self.upid) {
+        if let Some(task) = self.site.pve_state().tasks.get_mut(&self.upid) {
             task.log.push(line);
             task.state = TaskState::Stopped { exit, ended };
         }

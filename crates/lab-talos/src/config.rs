@@ -15,7 +15,7 @@ use talmox_yaml::Node as Yaml;
 mod disk_selector;
 mod links;
 
-pub(crate) use links::{DEFAULT_VLAN_PROTOCOL, LinkFacts, LinkSelector, VirtualLink};
+pub(crate) use links::{DEFAULT_VLAN_PROTOCOL, LinkFacts, LinkSelector, ROUTE_METRIC, VirtualLink};
 
 /// Machine config that a node runs with.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use talmox_lab_environment::fault::{
-    Action, BootSight, Machine, NodeAction, Order, Place, Sight, Who,
+    Action, BootFacts, EventSource, FaultEvent, NodeAction, NodeNames, ScheduledFault, TargetNode,
 };
 use talmox_talos_api::server::Status;
 use tokio::task::JoinSet;
@@ -48,17 +48,17 @@ impl Simulation {
     pub(crate) async fn apply_faults(
         self: &Arc<Self>,
         vmid: u32,
-        place: Place<'_>,
+        source: EventSource<'_>,
         method: &str,
     ) -> Result<FaultsAfterCall, InterruptedCall> {
         let mut after_call = FaultsAfterCall::default();
-        for action in self.matching_faults(vmid, place, method) {
+        for action in self.matching_faults(vmid, source, method) {
             match action {
                 Action::Node(action) => after_call.actions.push(action),
-                Action::Refuse { status, message } => {
+                Action::Reject { status, message } => {
                     return Err(InterruptedCall::Rejected { status, message });
                 }
-                Action::RefuseCall { code, message } => {
+                Action::RejectCall { code, message } => {
                     return Err(InterruptedCall::RejectedCall(Status::new(code, message)));
                 }
                 Action::Delay(time) => self.clock().sleep(time).await,
@@ -72,31 +72,37 @@ impl Simulation {
     }
 
     /// Faults that match the start of a boot.
-    pub(super) fn boot_faults(&self, vmid: u32, boot: BootSight) -> Vec<Action> {
-        self.matching_faults(vmid, Place::Boot(boot), "")
+    pub(super) fn boot_faults(&self, vmid: u32, boot: BootFacts) -> Vec<Action> {
+        self.matching_faults(vmid, EventSource::Boot(boot), "")
     }
 
-    fn matching_faults(&self, vmid: u32, place: Place<'_>, method: &str) -> Vec<Action> {
+    fn matching_faults(&self, vmid: u32, source: EventSource<'_>, method: &str) -> Vec<Action> {
         let known = self.look(|talos| {
             let node = talos.nodes.get(&vmid)?;
             Some((node.hardware.name.clone(), node.network.all_addresses().collect::<Vec<_>>()))
         });
         let (name, addresses) = known.unwrap_or_default();
-        let node = Some(Machine { vmid, name: &name, addresses: &addresses });
-        self.environment.faults.strike(&Sight { place, method, vmid: Some(vmid), host: "", node })
+        let node = Some(NodeNames { vmid, name: &name, addresses: &addresses });
+        self.environment.faults.matching_actions(&FaultEvent {
+            source,
+            method,
+            vmid: Some(vmid),
+            host: "",
+            node,
+        })
     }
 
     /// Applies a fault to the node that the fault names, or else to the node `this` that triggered it. Returns true if the node
     /// `this` can no longer answer.
     pub(super) fn apply_fault(self: &Arc<Self>, this: Option<u32>, action: &NodeAction) -> bool {
         let target = match action {
-            NodeAction::Crash(who)
-            | NodeAction::Unplug(who)
-            | NodeAction::Freeze(who)
-            | NodeAction::Fill(who)
-            | NodeAction::Slow(who, _) => match who {
-                Who::This => this,
-                Who::Named(name) => self.find(name),
+            NodeAction::Crash(target_node)
+            | NodeAction::Unplug(target_node)
+            | NodeAction::Freeze(target_node)
+            | NodeAction::Fill(target_node)
+            | NodeAction::Slow(target_node, _) => match target_node {
+                TargetNode::This => this,
+                TargetNode::Named(name) => self.find(name),
             },
             _ => None,
         };
@@ -112,8 +118,8 @@ impl Simulation {
             }),
             (NodeAction::Partition { groups, lasts }, _) => self.add_partition(groups, *lasts),
             (NodeAction::Heal, _) => self.change(|talos| talos.partitions.clear()),
-            (NodeAction::Impostor { at, disguise, lasts }, _) => {
-                self.start_impostor(at, *disguise, *lasts);
+            (NodeAction::Impostor { at, kind, lasts }, _) => {
+                self.start_impostor(at, *kind, *lasts);
             }
             // The node does not exist, or the fault has an effect only at boots.
             _ => {}
@@ -183,17 +189,17 @@ impl Simulation {
     }
 
     /// Applies the faults that are not triggered by a call, until the lab ends.
-    pub(super) async fn apply_orders(self: &Arc<Self>) {
-        let Some(mut orders) = self.environment.faults.orders() else {
+    pub(super) async fn apply_scheduled_faults(self: &Arc<Self>) {
+        let Some(mut scheduled) = self.environment.faults.scheduled_faults() else {
             return std::future::pending().await;
         };
         let mut waiting = JoinSet::new();
-        while let Some(Order { after, node, action, seen }) = orders.recv().await {
+        while let Some(ScheduledFault { after, node, action, matches }) = scheduled.recv().await {
             while waiting.try_join_next().is_some() {}
             let simulation = Arc::clone(self);
             waiting.spawn(async move {
                 simulation.clock().sleep(after).await;
-                seen.count();
+                matches.count();
                 match action {
                     Action::Node(action) => {
                         let this = node.and_then(|node| simulation.find(&node));
@@ -221,7 +227,7 @@ impl Node {
     /// Whether a text identifies this node. It may be the name of the VM, the vmid, or an address.
     pub(crate) fn has_name(&self, name: &str) -> bool {
         let addresses: Vec<IpAddr> = self.network.all_addresses().collect();
-        Machine { vmid: self.vmid, name: &self.hardware.name, addresses: &addresses }
+        NodeNames { vmid: self.vmid, name: &self.hardware.name, addresses: &addresses }
             .is_called(name)
     }
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use talmox_lab_environment::fault::Disguise;
+use talmox_lab_environment::fault::ImpostorKind;
 use talmox_talos_config::network::Prefix;
 use talmox_talos_config::schematic::Schematic;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -33,7 +33,7 @@ impl Simulation {
     pub(super) fn start_impostor(
         self: &Arc<Self>,
         at: &str,
-        disguise: Disguise,
+        kind: ImpostorKind,
         lasts: Option<Duration>,
     ) {
         let vmid = self.change(|talos| {
@@ -44,7 +44,7 @@ impl Simulation {
         let guest_task = tokio::spawn(async move {
             let address = simulation.until(|talos| address_of(talos, &at)).await;
             let impostor = Impostor { simulation: Arc::clone(&simulation), vmid, address };
-            let acting = impostor.run(disguise);
+            let acting = impostor.run(kind);
             match lasts {
                 // After this time the impostor ends.
                 Some(lasts) => drop(simulation.clock().timeout(lasts, acting).await),
@@ -73,10 +73,10 @@ struct Impostor {
 
 impl Impostor {
     /// Answers on all ports that a node uses.
-    async fn run(&self, disguise: Disguise) {
+    async fn run(&self, kind: ImpostorKind) {
         let mut answering = JoinSet::new();
         for port in PORTS {
-            let is_talos = matches!(disguise, Disguise::Maintenance | Disguise::Talos);
+            let is_talos = matches!(kind, ImpostorKind::Maintenance | ImpostorKind::Talos);
             if is_talos && port == APID_PORT {
                 continue;
             }
@@ -86,18 +86,22 @@ impl Impostor {
                 continue;
             };
             let tls = plain_tls(&self.simulation, self.address).ok();
-            match disguise {
-                Disguise::Silent => answering.spawn(accept_silently(incoming)),
-                Disguise::Tls => answering.spawn(greet(incoming, tls)),
-                Disguise::Tcp => answering.spawn(greet(incoming, None)),
-                Disguise::Maintenance | Disguise::Talos => answering.spawn(close_all(incoming)),
+            match kind {
+                ImpostorKind::Silent => answering.spawn(accept_silently(incoming)),
+                ImpostorKind::Tls => answering.spawn(greet(incoming, tls)),
+                ImpostorKind::Tcp => answering.spawn(greet(incoming, None)),
+                ImpostorKind::Maintenance | ImpostorKind::Talos => {
+                    answering.spawn(close_all(incoming))
+                }
             };
         }
-        let apid = match disguise {
-            Disguise::Maintenance => {
+        let apid = match kind {
+            ImpostorKind::Maintenance => {
                 self.register(|node| Apid::maintenance(&self.simulation, node))
             }
-            Disguise::Talos => self.register(|node| Apid::foreign_cluster(&self.simulation, node)),
+            ImpostorKind::Talos => {
+                self.register(|node| Apid::foreign_cluster(&self.simulation, node))
+            }
             _ => None,
         };
         if let Some((boot, apid)) = apid {

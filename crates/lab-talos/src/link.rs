@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use aws_lc_rs::digest::{SHA256, digest};
 use talmox_talos_config::network::Prefix;
 
-use super::config::{Facts, LinkFacts, LinkSelector, VirtualLink, prefix};
+use super::config::{Facts, LinkFacts, LinkSelector, ROUTE_METRIC, VirtualLink, prefix};
 use super::dhcp::Lease;
 use super::network::{Layer, Network, NetworkInputs};
 
@@ -182,7 +182,8 @@ impl VirtualLinkPlan<'_> {
 /// Addresses, gateways, DHCP lease and MTU of a link.
 pub(super) struct LinkConfiguration {
     pub(super) addresses: Vec<(Prefix, Layer)>,
-    pub(super) gateways: Vec<(Layer, IpAddr)>,
+    /// Gateways of default routes, each with the metric of its route.
+    pub(super) gateways: Vec<(u32, Layer, IpAddr)>,
     pub(super) lease: Option<Lease>,
     pub(super) mtu: u32,
 }
@@ -201,7 +202,7 @@ pub(super) fn merge_layers(
     let of_config = facts(inputs.config).iter().filter(|of| is_meant(&of.selector));
     let of_config: Vec<_> = of_config.collect();
     let mut addresses: Vec<(Prefix, Layer)> = vec![];
-    let mut gateways: Vec<(Layer, IpAddr)> = vec![];
+    let mut gateways: Vec<(u32, Layer, IpAddr)> = vec![];
     let mut lease = None;
     let mut add = |prefix: Prefix, layer: Layer| {
         if !addresses.iter().any(|(known, _)| *known == prefix) {
@@ -210,7 +211,8 @@ pub(super) fn merge_layers(
     };
     for of in &of_platform {
         of.addresses.iter().for_each(|prefix| add(*prefix, Layer::Platform));
-        gateways.extend(of.gateways.iter().map(|gateway| (Layer::Platform, *gateway)));
+        let of = of.gateways.iter();
+        gateways.extend(of.map(|gateway| (ROUTE_METRIC, Layer::Platform, *gateway)));
     }
     if of_platform.is_empty() {
         let cached = inputs.cached.iter().filter(|(key, _)| key == link.cache_key());
@@ -232,12 +234,13 @@ pub(super) fn merge_layers(
         && let Some(found) = dhcp.lease(&link.mac)
     {
         add(found.address, Layer::Operator);
-        gateways.extend(found.router.map(|router| (Layer::Operator, router)));
+        gateways.extend(found.router.map(|router| (ROUTE_METRIC, Layer::Operator, router)));
         lease = Some(found);
     }
     for of in &of_config {
         of.addresses.iter().for_each(|prefix| add(*prefix, Layer::Configuration));
-        gateways.extend(of.gateways.iter().map(|gateway| (Layer::Configuration, *gateway)));
+        let of = of.gateways.iter();
+        gateways.extend(of.map(|(metric, gateway)| (*metric, Layer::Configuration, *gateway)));
     }
     let mtu = of_config.iter().find_map(|of| of.mtu);
     let mtu = mtu.or_else(|| of_platform.iter().find_map(|of| of.mtu));

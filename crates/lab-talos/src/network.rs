@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::config::{Facts, LinkSelector, prefix};
+use super::config::{Facts, LinkSelector, ROUTE_METRIC, prefix};
 use super::dhcp::{Dhcp, Lease};
 use super::etcd;
 use super::hardware::Hardware;
@@ -153,7 +153,7 @@ pub(crate) struct NetworkInputs<'a> {
 impl Network {
     pub(crate) fn of(inputs: &NetworkInputs<'_>) -> Self {
         let mut network = Self { links: link::create_links(inputs), ..Self::default() };
-        let mut gateways: Vec<(Layer, IpAddr)> = vec![];
+        let mut gateways: Vec<(u32, Layer, IpAddr)> = vec![];
         for index in 0..network.links.len() {
             let settled = link::merge_layers(inputs, &network, &network.links[index]);
             let link = &mut network.links[index];
@@ -162,13 +162,14 @@ impl Network {
             network.leases.extend(settled.lease);
         }
         // The default route of the platform stays active in addition to that of the config.
-        gateways.sort_by_key(|(layer, _)| *layer);
-        gateways.dedup_by_key(|(_, gateway)| *gateway);
+        gateways.sort_by_key(|(metric, layer, _)| (*metric, *layer));
+        gateways.dedup_by_key(|(_, _, gateway)| *gateway);
         for lease in &mut network.leases {
-            let own = |router: &IpAddr| gateways.contains(&(Layer::Operator, *router));
+            let own =
+                |router: &IpAddr| gateways.contains(&(ROUTE_METRIC, Layer::Operator, *router));
             lease.router_in_use = lease.router.filter(own);
         }
-        network.gateways = gateways.into_iter().map(|(_, gateway)| gateway).collect();
+        network.gateways = gateways.into_iter().map(|(_, _, gateway)| gateway).collect();
         network.set_resolvers(inputs);
         network.set_time_servers(inputs);
         let name = inputs.config.and_then(|facts| facts.hostname.clone());

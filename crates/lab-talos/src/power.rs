@@ -15,7 +15,7 @@ impl Simulation {
     pub async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         tokio::select! {
             () = self.run_guests() => {}
-            () = self.apply_orders() => {}
+            () = self.apply_scheduled_faults() => {}
             () = stopped(&mut stop) => {}
         }
         self.abort_all();

@@ -84,7 +84,7 @@ pub(super) async fn run(
     }
 }
 
-/// For each address, the holder that is unreachable, and the time since when it is unreachable.
+/// Unreachable holder of each address, and the time on the clock of the simulation at which this was noticed.
 type UnreachableHolders = BTreeMap<IpAddr, (u32, Duration)>;
 
 struct VipCandidate<'r> {

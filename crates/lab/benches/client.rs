@@ -3,7 +3,7 @@
 //! that the memory of client and lab can be measured separately. The benchmark prints a table. With `--check`, it fails if a
 //! limit is exceeded.
 #![expect(clippy::print_stdout, reason = "a bench prints its results")]
-#![expect(clippy::unwrap_used, reason = "a bench that cannot run has failed")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the bench")]
 #![expect(clippy::disallowed_methods, reason = "real sockets take real time")]
 
 use std::fmt::Write as _;
@@ -183,7 +183,7 @@ fn measure() -> usize {
     while up.len() < ROUNDS {
         let stolen = CpuSteal::since_now();
         // The TLS server and the lab are measured alternately, so that other load affects both.
-        let poured = runtime.block_on(pour(sink.address, certificate.clone()));
+        let bare_speed = runtime.block_on(send_to_sink(sink.address, certificate.clone()));
         // The previous file is deleted right before the next upload. A virtual machine is slow to get back memory that it has
         // returned to its host.
         drop(before.take());
@@ -195,7 +195,7 @@ fn measure() -> usize {
         // CPU steal slows down three busy threads more than two. So rounds with much CPU steal are repeated, up to a limit.
         if stolen.share() < MAX_STEAL || tried > 3 * ROUNDS {
             up.push(round.speed);
-            bare.push(poured);
+            bare.push(bare_speed);
         }
     }
     let left_out = tried - ROUNDS;
@@ -339,7 +339,7 @@ fn mebibytes_per_second(bytes: u64, took: Duration) -> f64 {
 }
 
 /// Sends as many bytes as a file has to a server that discards them. Returns the speed in MiB per second.
-async fn pour(address: SocketAddr, certificate: CertificateDer<'static>) -> f64 {
+async fn send_to_sink(address: SocketAddr, certificate: CertificateDer<'static>) -> f64 {
     let mut roots = RootCertStore::empty();
     roots.add(certificate).unwrap();
     let config = talmox_net::tls::client();

@@ -1,7 +1,7 @@
 //! Benchmark of the HTTP server of the lab. It measures requests per second and upload speed, compared with a minimal TLS
 //! server on the same machine and in the same run. The benchmark prints a table, and fails if a limit is exceeded.
 #![expect(clippy::print_stdout, reason = "a bench prints its results")]
-#![expect(clippy::unwrap_used, reason = "a bench that cannot run has failed")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the bench")]
 #![expect(clippy::disallowed_methods, reason = "real sockets take real time")]
 
 use std::convert::Infallible;
@@ -78,7 +78,7 @@ fn main() {
     let highest = Arc::new(AtomicU64::new(before));
     let done = Arc::new(AtomicBool::new(false));
     let watch = watch_memory(Arc::clone(&highest), Arc::clone(&done));
-    let round = |_| (upload(&lab_target, &pve.node), pour(&sink));
+    let round = |_| (upload(&lab_target, &pve.node), send_to_sink(&sink));
     let (of_lab, of_sink) = medians((0..ROUNDS).map(round));
     done.store(true, Ordering::Relaxed);
     watch.join().unwrap();
@@ -172,7 +172,7 @@ fn upload(target: &Target, node: &str) -> f64 {
 }
 
 /// Sends as many bytes as a file has to a server that discards them. Returns the speed in MiB per second.
-fn pour(target: &Target) -> f64 {
+fn send_to_sink(target: &Target) -> f64 {
     let mut stream = target.connect();
     let started = Instant::now();
     send_file(&mut stream);

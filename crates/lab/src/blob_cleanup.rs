@@ -33,13 +33,13 @@ pub(crate) async fn remove_unused_blobs(site: Arc<Site>, mut stop: watch::Receiv
             unused.clear();
             continue;
         }
-        let used = blobs_of(&site.world());
+        let used = blobs_of(&site.pve_state());
         // If a blob cannot be removed now, the next cleanups retry it.
-        unused = sweep(&site.blobs, &used, &unused).unwrap_or_default();
+        unused = remove_unused(&site.blobs, &used, &unused).unwrap_or_default();
     }
 }
 
-fn sweep(blobs: &Blobs, used: &BTreeSet<BlobId>, before: &Unused) -> io::Result<Unused> {
+fn remove_unused(blobs: &Blobs, used: &BTreeSet<BlobId>, before: &Unused) -> io::Result<Unused> {
     let mut unused = Unused::new();
     for (blob, length) in blobs.list()? {
         if used.contains(&blob) {
@@ -65,11 +65,11 @@ mod tests {
         let [used, idle, grows] =
             ["used", "idle", "grows"].map(|text| blobs.write(text.as_bytes()).unwrap());
         let refers = BTreeSet::from([used.clone()]);
-        let first = sweep(&blobs, &refers, &Unused::new()).unwrap();
+        let first = remove_unused(&blobs, &refers, &Unused::new()).unwrap();
         assert_eq!(first.len(), 2);
         assert!(blobs.path(&idle).exists(), "removed in the first pass");
         std::fs::write(blobs.path(&grows), "grows more").unwrap();
-        let second = sweep(&blobs, &refers, &first).unwrap();
+        let second = remove_unused(&blobs, &refers, &first).unwrap();
         assert!(!blobs.path(&idle).exists());
         assert!(blobs.path(&used).exists() && blobs.path(&grows).exists());
         assert_eq!(second.keys().collect::<Vec<_>>(), [&grows]);

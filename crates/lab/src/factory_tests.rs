@@ -77,8 +77,9 @@ async fn import(lab: &Lab, client: &Client, vmid: u32, name: &str) -> Option<Sys
     let names: Vec<&str> = drive.keys().map(String::as_str).collect();
     assert_eq!(names, ["meta-data", "network-config", "user-data", "vendor-data"]);
     assert!(String::from_utf8_lossy(&drive["network-config"]).contains("10.0.0.30"));
-    let world = lab.site.world();
-    let volume = world.storages["local-lvm"].volume("pve", &format!("vm-{vmid}-disk-0")).unwrap();
+    let pve_state = lab.site.pve_state();
+    let volume =
+        pve_state.storages["local-lvm"].volume("pve", &format!("vm-{vmid}-disk-0")).unwrap();
     System::read(&lab.site.blobs.path(volume.blob.as_ref().unwrap()))
 }
 

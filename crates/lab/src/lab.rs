@@ -13,7 +13,7 @@ use talmox_lab_environment::fault::{Fault, Faults};
 use talmox_lab_environment::fetch::Outside;
 use talmox_lab_environment::{Environment, Folder, Profile, stopped};
 use talmox_lab_kube::KubeStore;
-use talmox_lab_pve::{Gate, Keys, RequestLog, Server, Site, Timeouts};
+use talmox_lab_pve::{Gate, Keys, PveServer, RequestLog, Site, Timeouts};
 use talmox_lab_talos::factory::{self, Factory, Signer};
 use talmox_lab_talos::{Hypervisor, NodeSettings, Simulation};
 use tokio::net::TcpListener;
@@ -26,7 +26,7 @@ use crate::blob_cleanup::remove_unused_blobs;
 use crate::fault_script::FaultScript as _;
 use crate::hypervisor::PveHypervisor;
 use crate::scenario::LAB_TOKEN;
-use crate::state::{self, State};
+use crate::state::{self, LabState};
 
 /// Real time between two saves of the state.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
@@ -58,7 +58,7 @@ pub struct Settings {
     pub factory_names: Vec<String>,
     /// Loopback address of each `host:port` outside the lab that the simulated hosts can reach.
     pub reach: BTreeMap<String, SocketAddr>,
-    pub patience: Timeouts,
+    pub timeouts: Timeouts,
     pub nodes: NodeSettings,
 }
 
@@ -77,7 +77,7 @@ impl Default for Settings {
             faults: vec![],
             factory_names: vec![],
             reach: BTreeMap::new(),
-            patience: Timeouts::default(),
+            timeouts: Timeouts::default(),
             nodes: NodeSettings::default(),
         }
     }
@@ -155,7 +155,7 @@ impl std::fmt::Debug for PveReady {
 #[derive(Debug)]
 pub struct Lab {
     pub(crate) site: Arc<Site>,
-    pub(crate) state: Arc<State>,
+    pub(crate) state: Arc<LabState>,
     simulation: Arc<Simulation>,
     address: SocketAddr,
     factory: SocketAddr,
@@ -180,7 +180,7 @@ impl Lab {
         factory_names.extend(settings.factory_names);
         let names: Vec<&str> = factory_names.iter().map(String::as_str).collect();
         let address = (listen.ip(), names.as_slice());
-        let (state, world, blobs) = State::open(folder, scenario, address, clock, seed)?;
+        let (state, pve_state, blobs) = LabState::open(folder, scenario, address, clock, seed)?;
         let identity = &state.keys.identity;
         let authority = identity.authority_pem().map_err(io::Error::other)?;
         state.folder.write("ca.pem", authority.as_bytes())?;
@@ -193,7 +193,7 @@ impl Lab {
         reach.extend(settings.reach);
         let environment = Environment::new(clock, chance, profile);
         let environment = Arc::new(environment.with_outside(Outside::new(reach).with_roots(roots)));
-        let site = Site::new(world, blobs, Arc::clone(&environment));
+        let site = Site::new(pve_state, blobs, Arc::clone(&environment));
         let site = Arc::new(site.with_fingerprint(identity.fingerprint()));
         for fault in faults {
             environment.faults.add(fault);
@@ -209,11 +209,11 @@ impl Lab {
             recorder: recorder.transpose()?,
         };
         let tls = identity.server_config().map_err(io::Error::other)?;
-        let server = Server {
+        let server = PveServer {
             listener,
             tls: TlsAcceptor::from(Arc::new(tls)),
             gate: Arc::new(gate),
-            timeouts: settings.patience,
+            timeouts: settings.timeouts,
         };
         let factory_tls = identity.factory_config().map_err(io::Error::other)?;
         let (stop, stop_signal) = watch::channel(false);
@@ -229,7 +229,7 @@ impl Lab {
         let factory = Arc::new(factory);
         let kept = state.folder.is_kept().then_some(authority.as_str());
         let simulation = settings.nodes.simulation(&environment, &hypervisor, &factory, kept)?;
-        let factory = factory::Server {
+        let factory = factory::FactoryServer {
             listener: factory_listener,
             tls: TlsAcceptor::from(Arc::new(factory_tls)),
             factory,
@@ -257,12 +257,13 @@ impl Lab {
 
     pub fn ready(&self) -> Ready {
         let now = self.site.now();
-        let world = self.site.world();
-        let host = world.hosts.iter().find(|(_, host)| host.online).or(world.hosts.iter().next());
-        let tokens = world.access.tokens.get_key_value(LAB_TOKEN).into_iter();
-        let mut tokens = tokens.chain(&world.access.tokens);
-        let token = tokens.find(|(id, _)| world.is_usable(id, now));
-        let root = world.access.users.get("root@pam");
+        let pve_state = self.site.pve_state();
+        let host =
+            pve_state.hosts.iter().find(|(_, host)| host.online).or(pve_state.hosts.iter().next());
+        let tokens = pve_state.access.tokens.get_key_value(LAB_TOKEN).into_iter();
+        let mut tokens = tokens.chain(&pve_state.access.tokens);
+        let token = tokens.find(|(id, _)| pve_state.is_usable(id, now));
+        let root = pve_state.access.users.get("root@pam");
         let factory = reachable(self.factory);
         Ready {
             pve: PveReady {
@@ -330,7 +331,7 @@ impl Lab {
         }
         self.simulation.stop_real_kubernetes();
         self.state.save_etcds(&self.simulation.save_etcds())?;
-        self.state.save(&self.site.world(), self.site.clock)
+        self.state.save(&self.site.pve_state(), self.site.clock)
     }
 }
 
@@ -365,7 +366,7 @@ fn at(place: &dyn std::fmt::Display, error: &io::Error) -> io::Error {
 async fn keep_saving(
     site: Arc<Site>,
     simulation: Arc<Simulation>,
-    state: Arc<State>,
+    state: Arc<LabState>,
     mut stop: watch::Receiver<bool>,
 ) {
     let clock = Clock::real();
@@ -374,7 +375,7 @@ async fn keep_saving(
             () = clock.sleep(SAVE_EVERY) => {}
             () = stopped(&mut stop) => return,
         }
-        let snapshot_json = state.snapshot_json(&site.world());
+        let snapshot_json = state.snapshot_json(&site.pve_state());
         let (state, simulation, clock) = (Arc::clone(&state), Arc::clone(&simulation), site.clock);
         let stored = tokio::task::spawn_blocking(move || {
             state.save_etcds(&simulation.save_etcds())?;

@@ -23,7 +23,8 @@ pub use invariants::{Violation, Watched, Watcher};
 pub use lab::{FactoryReady, Lab, PveReady, Ready, Settings, TimeReady};
 pub use scenario::{Scenario, ScenarioError};
 pub use state::{has_state, saved_seed, saved_time};
-pub use talmox_lab_environment::fault::{Boot, Disguise, NodeAction, Who};
+pub use talmox_lab_environment::fault::{Boot, ImpostorKind, NodeAction, TargetNode};
+pub use talmox_lab_environment::{Folder, private_folder, remove_temporary_folders};
 pub use talmox_lab_talos::{NodeSettings, RealKubernetes};
 
 /// Simulated Kubernetes.

@@ -7,6 +7,7 @@
 //! This crate is synchronous and does no I/O: the caller reads the files. It checks only the inventory itself. The plan
 //! checks, for example, whether Proxmox has a storage that the inventory names.
 
+pub mod builtin_addon;
 mod check;
 mod cluster;
 mod diagnostic;

@@ -59,6 +59,17 @@ pub async fn service(client: &Client, id: &str) -> Result<Look<()>, TalosError> 
     })
 }
 
+/// Whether the time of the node is in sync. A node that does not report the state of its time counts as in sync.
+pub async fn time_sync(client: &Client) -> Result<Look<()>, TalosError> {
+    let status = client.get(ResourceKind::TIME_STATUS, "node").await?;
+    let synced = status.and_then(|status| status.text("synced"));
+    Ok(if synced.as_deref() == Some("false") {
+        Look::NotYet("time is not in sync yet".to_owned())
+    } else {
+        Look::Done(())
+    })
+}
+
 /// Whether the machine runs and all its conditions are met.
 pub async fn machine_ready(client: &Client) -> Result<Look<()>, TalosError> {
     let Some(status) = client.get(ResourceKind::MACHINE_STATUS, "machine").await? else {

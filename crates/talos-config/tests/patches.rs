@@ -17,8 +17,8 @@ fn patched(config: &str, change: &str) -> String {
     try_patch(config, &[change], Release::default()).expect("patched")
 }
 
-fn refused(config: &str, change: &str) -> String {
-    try_patch(config, &[change], Release::default()).expect_err("refused")
+fn rejection(config: &str, change: &str) -> String {
+    try_patch(config, &[change], Release::default()).expect_err("a rejection")
 }
 
 fn canonical(config: &str) -> String {
@@ -116,7 +116,7 @@ fn generic_values_merge_by_type() {
         &config("{a: {c: 2, l: [2]}, s: ''}"),
         &config("{a: {b: 1, c: 2, l: [1, 2]}, s: x}"),
     );
-    let reason = refused(&config("{a: 1}"), &config("{a: x}"));
+    let reason = rejection(&config("{a: 1}"), &config("{a: x}"));
     assert!(reason.contains("merge type mismatch left int right string"), "{reason}");
 }
 
@@ -155,7 +155,7 @@ fn deletions_remove_keys_items_and_documents() {
 #[test]
 fn deletions_without_a_target_are_rejected() {
     let reason =
-        refused("machine: {sysctls: {a: '1'}}", "machine: {sysctls: {b: {$patch: delete}}}");
+        rejection("machine: {sysctls: {a: '1'}}", "machine: {sysctls: {b: {$patch: delete}}}");
     assert_eq!(
         reason,
         "patch delete: path 'machine.sysctls.b' in document '/v1alpha1': failed to delete path \
@@ -190,9 +190,9 @@ fn documents_are_matched_by_kind_and_name() {
     let expected = format!("{}---\n{}", link("eth0", "mtu: 9000"), link("eth1", "up: true"));
     assert_eq!(output, expected);
     let twice = format!("{}---\n{}", link("eth0", "up: true"), link("eth0", "up: true"));
-    assert!(refused(&link("eth0", ""), &twice).contains("duplicate document"));
+    assert!(rejection(&link("eth0", ""), &twice).contains("duplicate document"));
     let bond = link("eth0", "").replace("LinkConfig", "BondConfig");
-    assert!(refused(&link("eth0", ""), &bond).contains("conflicting documents"));
+    assert!(rejection(&link("eth0", ""), &bond).contains("conflicting documents"));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn json_patches_add_replace_and_remove() {
         change,
         "machine: {certSANs: [a, b], token: t, sysctls: {c: '2'}}",
     );
-    let reason = refused("machine: {type: worker}", "[{op: remove, path: /cluster/x}]");
+    let reason = rejection("machine: {type: worker}", "[{op: remove, path: /cluster/x}]");
     assert!(reason.contains("missing"), "{reason}");
 }
 

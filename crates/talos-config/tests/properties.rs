@@ -237,9 +237,9 @@ fn json_patches_of_several_documents_are_rejected() {
     let release = Release::default();
     let patch = Patch::parse(patch, release).unwrap();
     assert!(patch.is_json());
-    let refused = patch::apply(CONFIG, std::slice::from_ref(&patch), release).unwrap_err();
+    let rejected = patch::apply(CONFIG, std::slice::from_ref(&patch), release).unwrap_err();
     assert_eq!(
-        refused.to_string(),
+        rejected.to_string(),
         "JSON6902 patches are not supported for multi-document machine configuration"
     );
     let (single, _) = CONFIG.split_once("---\n").unwrap();

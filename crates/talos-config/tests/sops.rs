@@ -120,14 +120,14 @@ fn is_refused(path: &Path, identities: &[Identity]) -> Result<(), String> {
 
 fn same(document: &SopsDocument, expected: &str) -> Result<(), String> {
     let text = document.plaintext();
-    let (ours, theirs) = (tree(text.expose())?, tree(expected)?);
-    if ours == theirs {
+    let (actual, wanted) = (tree(text.expose())?, tree(expected)?);
+    if actual == wanted {
         return Ok(());
     }
-    let first = ours.iter().zip(&theirs).find(|(a, b)| a != b);
+    let first = actual.iter().zip(&wanted).find(|(a, b)| a != b);
     Err(match first {
-        Some((ours, theirs)) => format!("`{ours}` where `{theirs}` was expected"),
-        None => format!("{} lines where {} were expected", ours.len(), theirs.len()),
+        Some((actual, wanted)) => format!("`{actual}` where `{wanted}` was expected"),
+        None => format!("{} lines where {} were expected", actual.len(), wanted.len()),
     })
 }
 

@@ -188,9 +188,9 @@ impl Sops {
 
     /// Exchanges a file in both directions, and again after both sides have written it.
     fn exchange(&self, text: &str, rule: &str) -> Outcome<()> {
-        let theirs = self.encrypt(text, rule)?;
-        let printed = self.decrypt(&theirs, &self.two)?;
-        let document = ours(&theirs, &self.one)?;
+        let sops_text = self.encrypt(text, rule)?;
+        let printed = self.decrypt(&sops_text, &self.two)?;
+        let document = read_document(&sops_text, &self.one)?;
         // When the program reads its own files, it loses some comments after lists.
         if !printed.contains("#ENC[") {
             equal("this crate reads the file of sops", document.plaintext().expose(), &printed)?;
@@ -199,11 +199,11 @@ impl Sops {
         // Only the sample is compared: equal values in one list share a nonce, as in the program, so random texts would
         // prove nothing.
         if text == SAMPLE {
-            let lost = lost_ciphertexts(&theirs, &written);
+            let lost = lost_ciphertexts(&sops_text, &written);
             equal("unchanged, but encrypted again", &lost.join("\n"), "")?;
         }
         let printed_again = self.decrypt(&written, &self.two)?;
-        let back = ours(&written, &self.one)?;
+        let back = read_document(&written, &self.one)?;
         equal("sops reads the file of this crate", back.plaintext().expose(), &printed_again)?;
 
         let recipients = [self.one.recipient(), self.two.recipient()];
@@ -212,7 +212,7 @@ impl Sops {
             .map_err(|error| error.to_string())?;
         let made_text = write(&made)?;
         let printed_made = self.decrypt(&made_text, &self.two)?;
-        let back = ours(&made_text, &self.two)?;
+        let back = read_document(&made_text, &self.two)?;
         equal("both read the new file", back.plaintext().expose(), &printed_made)?;
         if printed_made.contains("ENC[") {
             return Err(format!("a comment lost its place:\n{printed_made}"));
@@ -221,14 +221,14 @@ impl Sops {
     }
 
     fn edit(&self) -> Outcome<()> {
-        let theirs = self.encrypt(SAMPLE, "")?;
-        let mut document = ours(&theirs, &self.one)?;
+        let sops_text = self.encrypt(SAMPLE, "")?;
+        let mut document = read_document(&sops_text, &self.one)?;
         document.set_text("proxmox.token", &SecretText::new("new: token"));
         document.set_text("values.added", &SecretText::new("007"));
         let written = write(&document)?;
         let printed = self.decrypt(&written, &self.two)?;
         equal("after the edit of this crate", &printed, document.plaintext().expose())?;
-        let lost = lost_ciphertexts(&theirs, &written);
+        let lost = lost_ciphertexts(&sops_text, &written);
         if lost.len() != 1 {
             return Err(format!("more or less than one value was encrypted again: {lost:?}"));
         }
@@ -236,37 +236,37 @@ impl Sops {
         let name = file.to_string_lossy().into_owned();
         self.run(&["set", &name, "[\"talos\"][\"float\"]"], Path::new("17"), &self.one)?;
         let edited = fs::read_to_string(&file).map_err(|error| error.to_string())?;
-        let document = ours(&edited, &self.two)?;
+        let document = read_document(&edited, &self.two)?;
         let value = document.get_text("talos.float");
         equal("after their edit", value.unwrap_or_default().expose(), "17")
     }
 
     fn rekey(&self) -> Outcome<()> {
-        let theirs = self.encrypt(SAMPLE, "")?;
-        let mut document = ours(&theirs, &self.one)?;
+        let sops_text = self.encrypt(SAMPLE, "")?;
+        let mut document = read_document(&sops_text, &self.one)?;
         document
             .rekey(&[self.two.recipient()], &mut SystemRandomness::new())
             .map_err(|error| error.to_string())?;
         let written = write(&document)?;
         let printed = self.decrypt(&written, &self.two)?;
         equal("after rekey", &printed, document.plaintext().expose())?;
-        if self.decrypt(&written, &self.one).is_ok() || ours(&written, &self.one).is_ok() {
+        if self.decrypt(&written, &self.one).is_ok() || read_document(&written, &self.one).is_ok() {
             return Err("the old key still opens it".to_owned());
         }
         Ok(())
     }
 
     fn several_documents(&self) -> Outcome<()> {
-        let theirs = self.encrypt("a: 1\n---\n# two\nb: 2\n", "")?;
-        let printed = self.decrypt(&theirs, &self.one)?;
-        let document = ours(&theirs, &self.one)?;
+        let sops_text = self.encrypt("a: 1\n---\n# two\nb: 2\n", "")?;
+        let printed = self.decrypt(&sops_text, &self.one)?;
+        let document = read_document(&sops_text, &self.one)?;
         equal("this crate reads the file of sops", document.plaintext().expose(), &printed)?;
         let printed = self.decrypt(&write(&document)?, &self.one)?;
         equal("sops reads the file of this crate", document.plaintext().expose(), &printed)
     }
 }
 
-fn ours(text: &str, key: &Identity) -> Outcome<SopsDocument> {
+fn read_document(text: &str, key: &Identity) -> Outcome<SopsDocument> {
     let document = sops::decrypt(text, std::slice::from_ref(key));
     document.map_err(|error| format!("this crate cannot decrypt: {error}"))
 }
@@ -298,14 +298,14 @@ fn equal(what: &str, left: &str, right: &str) -> Outcome<()> {
 /// Random document in block style, with comments at all allowed positions.
 fn random_text(seed: u64) -> String {
     let mut text = String::new();
-    let mut random = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
+    let mut random = RandomNumbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
     mapping(&mut random, 0, 0, &mut text);
     text
 }
 
-struct Dice(u64);
+struct RandomNumbers(u64);
 
-impl Dice {
+impl RandomNumbers {
     fn roll(&mut self, sides: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -338,7 +338,7 @@ impl Dice {
     }
 }
 
-fn mapping(random: &mut Dice, indent: usize, depth: usize, text: &mut String) {
+fn mapping(random: &mut RandomNumbers, indent: usize, depth: usize, text: &mut String) {
     for key in 0..=random.roll(4) {
         random.comment(indent, text);
         text.push_str(&format!("{}key{key}:", " ".repeat(indent)));
@@ -347,7 +347,7 @@ fn mapping(random: &mut Dice, indent: usize, depth: usize, text: &mut String) {
     random.comment(indent, text);
 }
 
-fn child(random: &mut Dice, indent: usize, depth: usize, text: &mut String) {
+fn child(random: &mut RandomNumbers, indent: usize, depth: usize, text: &mut String) {
     match random.roll(if depth > 3 { 3 } else { 7 }) {
         6 => {
             let indent = " ".repeat(indent + 4);

@@ -155,7 +155,7 @@ impl Vectors {
         let error = verdict.error.unwrap_or_default();
         if expect["valid"] != Json::Bool(error.is_empty()) || expect["stage"] != stage {
             return Err(format!(
-                "expected: {expect}\nour stage: {stage}, warnings: {:?}, error: {error:?}",
+                "expected: {expect}\nstage: {stage}, warnings: {:?}, error: {error:?}",
                 verdict.warnings
             ));
         }
@@ -324,13 +324,17 @@ fn options(given: &Json) -> Result<Options, String> {
 }
 
 /// First lines that differ, with some lines before them.
-fn same(ours: &str, expected: &str) -> Outcome {
-    if ours == expected {
+fn same(actual: &str, expected: &str) -> Outcome {
+    if actual == expected {
         return Ok(());
     }
-    let (our_lines, their_lines): (Vec<_>, Vec<_>) =
-        (ours.split('\n').collect(), expected.split('\n').collect());
-    let at = our_lines.iter().zip(&their_lines).take_while(|(ours, theirs)| ours == theirs).count();
+    let (actual_lines, expected_lines): (Vec<_>, Vec<_>) =
+        (actual.split('\n').collect(), expected.split('\n').collect());
+    let at = actual_lines
+        .iter()
+        .zip(&expected_lines)
+        .take_while(|(actual, expected)| actual == expected)
+        .count();
     let shown = |lines: &[&str], mark: char| -> String {
         let end = lines.len().min(at + 4);
         lines[at.min(end)..end]
@@ -338,11 +342,16 @@ fn same(ours: &str, expected: &str) -> Outcome {
             .map(|line| format!("{mark} {}\n", line.chars().take(120).collect::<String>()))
             .collect()
     };
-    let before: String = our_lines[at.saturating_sub(2)..at]
+    let before: String = actual_lines[at.saturating_sub(2)..at]
         .iter()
         .map(|line| format!("  {}\n", line.chars().take(120).collect::<String>()))
         .collect();
-    Err(format!("line {}:\n{before}{}{}", at + 1, shown(&their_lines, '-'), shown(&our_lines, '+')))
+    Err(format!(
+        "line {}:\n{before}{}{}",
+        at + 1,
+        shown(&expected_lines, '-'),
+        shown(&actual_lines, '+')
+    ))
 }
 
 fn indented(text: &str) -> String {

@@ -76,7 +76,7 @@ fn merge_keys_work_where_no_key_is_unknown() {
     let generic = machine("{baseRuntimeSpecOverrides: {<<: [{b: 1}, {b: 2, c: 3}]}}");
     let written = "    baseRuntimeSpecOverrides:\n        b: 1\n        c: 3\n";
     assert_eq!(generic.as_deref(), Some(written));
-    for refused in [
+    for rejected in [
         "{network: {interfaces: [&a {interface: eth0}, {<<: *a, mtu: 9000}]}}",
         "{<<: {type: worker}}",
         "{sysctls: {<<: {x: y}}}",
@@ -84,15 +84,15 @@ fn merge_keys_work_where_no_key_is_unknown() {
         "{sysctls: {<<: x}}",
         "{sysctls: &a {x: y}, sysfs: {<<: *a, <<: *a}}",
     ] {
-        assert_eq!(machine(refused), None, "{refused}");
+        assert_eq!(machine(rejected), None, "{rejected}");
     }
 }
 
 #[test]
 fn unusual_keys_are_skipped_or_rejected() {
     assert_eq!(machine("{sysctls: {~: x}}").as_deref(), Some(""));
-    for refused in ["{sysctls: {~: [x]}}", "{sysctls: {~: {x: y}}}", "{sysctls: {[x]: y}}"] {
-        assert_eq!(machine(refused), None, "{refused}");
+    for rejected in ["{sysctls: {~: [x]}}", "{sysctls: {~: {x: y}}}", "{sysctls: {[x]: y}}"] {
+        assert_eq!(machine(rejected), None, "{rejected}");
     }
     assert_eq!(generic("{[x]: y}"), None);
     // Talos does not check for unknown keys in aliases.

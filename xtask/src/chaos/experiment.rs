@@ -16,17 +16,17 @@ use super::inventory::Inventory;
 use super::lab_process::LabProcess;
 use super::observer::{CommandsRun, Observer};
 use super::other_machine::OtherMachine;
-use super::pace::Pace;
 use super::run::{Run, RunKind, RunState};
+use super::run_durations::RunDurations;
 use super::run_logs::RunLogs;
-use super::tally::Tally;
+use super::statistics::Statistics;
 use crate::Problems;
 pub(super) use drill::{ClusterDrill, LiveDrill};
 
 /// Folders of the two checkouts. They have different parent folders, because sibling folders would be two clusters of one
 /// inventory.
 const FOLDERS: [&str; 2] = ["first/chaos", "second/chaos"];
-const BYSTANDER: &str = "beside/bystander";
+const FOREIGN_CLUSTER: &str = "foreign/foreign";
 /// Inventory that the lab is created from. It names all hosts, and is never edited.
 const SITE: &str = "site/chaos";
 const SECRETS: &str = "secrets.sops.yaml";
@@ -88,21 +88,21 @@ impl Experiment {
             clock: Clock::real(),
             is_kept: false,
         };
-        for folder in FOLDERS.into_iter().chain([BYSTANDER, SITE]) {
+        for folder in FOLDERS.into_iter().chain([FOREIGN_CLUSTER, SITE]) {
             fs::create_dir_all(experiment.root.join(folder))?;
         }
         fs::create_dir(experiment.root.join("home"))?;
         experiment.write_inventory(SITE, &Inventory::site())?;
-        experiment.write_inventory(BYSTANDER, &Inventory::bystander())?;
+        experiment.write_inventory(FOREIGN_CLUSTER, &Inventory::foreign_cluster())?;
         experiment.write_inventory(FOLDERS[0], &experiment.inventory)?;
         experiment.write_inventory(FOLDERS[1], &experiment.inventory.reversed())?;
         experiment.run_to_end(&["secrets", "init", "--inventory", FOLDERS[0]])?;
         fs::copy(experiment.path(FOLDERS[0], SECRETS), experiment.path(FOLDERS[1], SECRETS))?;
         experiment.start_lab("faults: []\n")?;
-        let up = ["up", "--yes", "--inventory", BYSTANDER, "--lab-at", "lab.json"];
+        let up = ["up", "--yes", "--inventory", FOREIGN_CLUSTER, "--lab-at", "lab.json"];
         experiment.run_to_end(&up)?;
         experiment.lab.stop();
-        experiment.observer.remember_bystander(&Inventory::bystander().vmids())?;
+        experiment.observer.remember_foreign_cluster(&Inventory::foreign_cluster().vmids())?;
         for folder in FOLDERS {
             experiment.observer.remember_secrets(&experiment.path(folder, SECRETS))?;
         }
@@ -114,10 +114,10 @@ impl Experiment {
     pub(super) fn round(
         &mut self,
         chance: &mut Chance,
-        pace: &mut Pace,
-        tally: &mut Tally,
+        run_durations: &mut RunDurations,
+        statistics: &mut Statistics,
     ) -> Problems {
-        match self.disturb(chance, pace, tally) {
+        match self.run_commands(chance, run_durations, statistics) {
             Ok(since) => self.check(since),
             Err(error) => vec![format!("the round failed: {error}")],
         }
@@ -137,38 +137,39 @@ impl Experiment {
         FOLDERS.into_iter().try_for_each(|folder| self.run_logs.keep(&self.root.join(folder)))
     }
 
-    fn disturb(
+    fn run_commands(
         &mut self,
         chance: &mut Chance,
-        pace: &mut Pace,
-        tally: &mut Tally,
+        run_durations: &mut RunDurations,
+        statistics: &mut Statistics,
     ) -> io::Result<CommandsRun> {
         if chance.below(4) == 0 {
             self.lab.stop();
             self.start_lab_again(chance)?;
-            tally.lab_restarts += 1;
+            statistics.lab_restarts += 1;
         }
         let is_pair = chance.below(2) == 0;
         let which = usize::try_from(chance.below(2)).expect("one of two");
         let folders: &[&'static str] = if is_pair { &FOLDERS } else { &FOLDERS[which..=which] };
         let mut kinds = vec![];
         for folder in folders {
-            self.prepare(folder, chance, tally)?;
+            self.prepare(folder, chance, statistics)?;
             kinds.push(if chance.below(5) == 0 { RunKind::Destroy } else { RunKind::Up });
         }
         let count = |kind| u64::from(kinds.contains(&kind));
-        tally.pairs += u64::from(is_pair);
-        tally.contested_destroys += count(RunKind::Destroy) * count(RunKind::Up);
-        let power_cut = (chance.below(6) == 0).then(|| pace.draw(kinds[0].command(), chance));
+        statistics.pairs += u64::from(is_pair);
+        statistics.contested_destroys += count(RunKind::Destroy) * count(RunKind::Up);
+        let power_cut =
+            (chance.below(6) == 0).then(|| run_durations.draw(kinds[0].command(), chance));
         let loses_folder = chance.below(6) == 0;
         let mut waiting: Vec<Planned> = vec![];
         for (&folder, &kind) in folders.iter().zip(&kinds) {
-            let kill = (chance.below(3) > 0).then(|| pace.draw(kind.command(), chance));
+            let kill = (chance.below(3) > 0).then(|| run_durations.draw(kind.command(), chance));
             // The second run starts while the first run is in progress.
             let after = if waiting.is_empty() {
                 Duration::ZERO
             } else {
-                pace.draw(kinds[0].command(), chance)
+                run_durations.draw(kinds[0].command(), chance)
             };
             waiting.push(Planned { folder, kind, after, kill });
         }
@@ -180,14 +181,14 @@ impl Experiment {
                 break;
             }
             for planned in waiting.extract_if(.., |planned| planned.after <= now) {
-                runs.push(self.start_run(&planned, tally)?);
+                runs.push(self.start_run(&planned, statistics)?);
             }
             if loses_folder && let Some(run) = runs.first() {
                 self.remove_local_state(run.folder)?;
             }
             let mut left = Vec::new();
             for run in runs {
-                if let RunState::Alive(run) = run.check(pace, tally)? {
+                if let RunState::Alive(run) = run.check(run_durations, statistics)? {
                     left.push(run);
                 }
             }
@@ -195,7 +196,7 @@ impl Experiment {
             thread::park_timeout(PAUSE);
         }
         if power_cut.is_some() {
-            self.cut_power(runs, chance, tally)?;
+            self.cut_power(runs, chance, statistics)?;
         }
         if !kinds.contains(&RunKind::Destroy) {
             return Ok(CommandsRun::Up);
@@ -211,14 +212,14 @@ impl Experiment {
         Ok(CommandsRun::Destroy)
     }
 
-    fn start_run(&self, planned: &Planned, tally: &mut Tally) -> io::Result<Run> {
+    fn start_run(&self, planned: &Planned, statistics: &mut Statistics) -> io::Result<Run> {
         let Planned { folder, kind, kill, .. } = *planned;
         match kind {
-            RunKind::Up => tally.ups += 1,
-            RunKind::Destroy => tally.destroys += 1,
+            RunKind::Up => statistics.ups += 1,
+            RunKind::Destroy => statistics.destroys += 1,
         }
         let machine = self.second_machine.as_ref().filter(|_| folder == FOLDERS[1]);
-        tally.elsewhere += u64::from(machine.is_some());
+        statistics.elsewhere += u64::from(machine.is_some());
         let command = self.run_of(folder, kind, machine)?;
         Run::start(folder, kind, command, self.clock, kill)
     }
@@ -228,15 +229,18 @@ impl Experiment {
         &mut self,
         mut runs: Vec<Run>,
         chance: &mut Chance,
-        tally: &mut Tally,
+        statistics: &mut Statistics,
     ) -> io::Result<()> {
         let mut killed = 0;
         for run in &mut runs {
             killed += u64::from(run.kill()?);
         }
         self.lab.kill();
-        let counted =
-            if killed > 0 { &mut tally.power_cuts.in_runs } else { &mut tally.power_cuts.idle };
+        let counted = if killed > 0 {
+            &mut statistics.power_cuts.in_runs
+        } else {
+            &mut statistics.power_cuts.idle
+        };
         *counted += 1;
         self.start_lab_again(chance)
     }
@@ -249,11 +253,16 @@ impl Experiment {
     }
 
     /// Changes a checkout between two runs.
-    fn prepare(&mut self, folder: &str, chance: &mut Chance, tally: &mut Tally) -> io::Result<()> {
+    fn prepare(
+        &mut self,
+        folder: &str,
+        chance: &mut Chance,
+        statistics: &mut Statistics,
+    ) -> io::Result<()> {
         match chance.below(3) {
             0 => {
                 self.write_inventory(folder, &self.inventory.edited(chance))?;
-                tally.edits += 1;
+                statistics.edits += 1;
             }
             1 => {
                 let is_first = folder == FOLDERS[0];
@@ -288,9 +297,9 @@ impl Experiment {
     }
 
     /// Switches all hosts on, removes all faults, restores the first inventory, and runs `up` until it ends.
-    pub(super) fn settle(&mut self, tally: &mut Tally) -> Problems {
+    pub(super) fn settle(&mut self, statistics: &mut Statistics) -> Problems {
         match self.run_undisturbed() {
-            Ok(is_settled) => tally.settled += u64::from(is_settled),
+            Ok(is_settled) => statistics.settled += u64::from(is_settled),
             Err(error) => return vec![format!("the lab does not restart: {error}")],
         }
         self.lab.stop();

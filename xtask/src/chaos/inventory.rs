@@ -49,10 +49,10 @@ impl Inventory {
 
     /// Inventory of another cluster on the same hosts. No run may change this cluster. Its nodes have the same names as
     /// those of the cluster under test.
-    pub(super) fn bystander() -> Self {
+    pub(super) fn foreign_cluster() -> Self {
         let entry = Entry { name: "cp-1".to_owned(), address: 111, vmid: 911, host: HOSTS[0] };
         Self {
-            name: "bystander",
+            name: "foreign",
             boot: "cloudinit",
             has_vip: false,
             control_planes: vec![entry],

@@ -16,10 +16,10 @@ mod inventory;
 mod lab_process;
 mod observer;
 mod other_machine;
-mod pace;
 mod run;
+mod run_durations;
 mod run_logs;
-mod tally;
+mod statistics;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,8 +33,8 @@ use experiment::{ClusterDrill, Experiment, LiveDrill};
 pub(crate) use inventory::{HOSTS, pick};
 pub(crate) use lab_process::LabProcess;
 use other_machine::OtherMachine;
-use pace::Pace;
-use tally::{Tally, Violations};
+use run_durations::RunDurations;
+use statistics::{Statistics, Violations};
 
 const USAGE: &str = "usage: cargo xtask chaos [--seed N] [--minutes M] [--talmox PATH]";
 /// Maximum number of experiments with a violation whose directories are kept. Each directory contains a lab with its
@@ -61,7 +61,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Problems {
     let clock = Clock::real();
     let started = clock.moment();
     let end = clock.deadline(Duration::from_secs_f64(arguments.minutes * 60.0));
-    let (mut tally, mut pace) = (Tally::default(), Pace::default());
+    let (mut statistics, mut run_durations) = (Statistics::default(), RunDurations::default());
     let (mut violations, mut problems) = (Violations::default(), Vec::new());
     let other_machine = OtherMachine::find();
     if other_machine.is_none() {
@@ -79,8 +79,15 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Problems {
                 break;
             }
         };
-        let found = run_experiment(&mut experiment, seed, &mut chance, &end, &mut pace, &mut tally);
-        tally.experiments += 1;
+        let found = run_experiment(
+            &mut experiment,
+            seed,
+            &mut chance,
+            &end,
+            &mut run_durations,
+            &mut statistics,
+        );
+        statistics.experiments += 1;
         if !found.is_empty() {
             violations.add(clock.moment().since(started));
             println!("to repeat this experiment: cargo xtask chaos --seed {seed} --minutes 1");
@@ -97,11 +104,11 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Problems {
         }
         seed += 1;
     }
-    println!("chaos: {tally}");
+    println!("chaos: {statistics}");
     println!("chaos: {}", violations.summary(clock.moment().since(started)));
     // A chaos run without a bootstrapped cluster has tested nothing.
-    let is_idle = tally.bootstrapped == 0 || tally.settled == 0;
-    if problems.is_empty() && tally.experiments > 3 && is_idle {
+    let is_idle = statistics.bootstrapped == 0 || statistics.settled == 0;
+    if problems.is_empty() && statistics.experiments > 3 && is_idle {
         problems.push("no cluster was bootstrapped and settled, so nothing was tested".to_owned());
     }
     problems
@@ -114,29 +121,29 @@ fn run_experiment(
     seed: u64,
     chance: &mut Chance,
     end: &Deadline,
-    pace: &mut Pace,
-    tally: &mut Tally,
+    run_durations: &mut RunDurations,
+    statistics: &mut Statistics,
 ) -> Problems {
     let rounds = 3 + chance.below(10);
     let mut violations = match LiveDrill::of_seed(seed) {
-        Some(drill) => experiment.drill_live_run(drill, chance, pace, tally),
+        Some(drill) => experiment.drill_live_run(drill, chance, run_durations, statistics),
         None => vec![],
     };
     for _ in 0..rounds {
         if end.has_passed() || !violations.is_empty() {
             break;
         }
-        violations = experiment.round(chance, pace, tally);
+        violations = experiment.round(chance, run_durations, statistics);
     }
     if violations.is_empty() {
-        let settled_before = tally.settled;
-        violations = experiment.settle(tally);
-        if violations.is_empty() && tally.settled > settled_before {
+        let settled_before = statistics.settled;
+        violations = experiment.settle(statistics);
+        if violations.is_empty() && statistics.settled > settled_before {
             violations =
-                experiment.drill_complete_cluster(ClusterDrill::of_seed(seed), chance, tally);
+                experiment.drill_complete_cluster(ClusterDrill::of_seed(seed), chance, statistics);
         }
     }
-    experiment.observer().count(tally);
+    experiment.observer().count(statistics);
     violations
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::tally::Tally;
+use super::statistics::Statistics;
 
 /// Tasks that stop, reset or delete a VM.
 const HARMFUL_TASKS: [&str; 5] = ["qmreset", "qmstop", "qmshutdown", "qmreboot", "qmdestroy"];
@@ -26,8 +26,8 @@ pub(super) struct Observer {
     state: PathBuf,
     /// Secrets files, with their content at the start.
     secrets: BTreeMap<PathBuf, Vec<u8>>,
-    bystander: Bystander,
-    /// etcd clusters with data on a disk at the last check, without the etcd cluster of the bystander.
+    foreign_cluster: ForeignCluster,
+    /// etcd clusters with data on a disk at the last check, without the etcd cluster of the foreign cluster.
     with_data: BTreeSet<String>,
     /// VMs with data of these etcd clusters at the last check.
     members: BTreeSet<String>,
@@ -41,8 +41,8 @@ pub(super) struct Observer {
 
 /// Cluster on the same hosts that no run may change.
 #[derive(Default)]
-struct Bystander {
-    /// Configs of the VMs of the bystander cluster, by vmid.
+struct ForeignCluster {
+    /// Configs of the VMs of the foreign cluster, by vmid.
     vms: BTreeMap<String, Value>,
     tasks: BTreeSet<String>,
     etcds: BTreeSet<String>,
@@ -53,7 +53,7 @@ impl Observer {
         Self {
             state: state.to_owned(),
             secrets: BTreeMap::new(),
-            bystander: Bystander::default(),
+            foreign_cluster: ForeignCluster::default(),
             with_data: BTreeSet::new(),
             members: BTreeSet::new(),
             harmful: BTreeSet::new(),
@@ -68,32 +68,32 @@ impl Observer {
         Ok(())
     }
 
-    pub(super) fn remember_bystander(&mut self, vmids: &[u64]) -> io::Result<()> {
-        let world = self.read("world.json")?;
-        let (world, etcds) = (&world["world"], self.read("etcd.json")?);
+    pub(super) fn remember_foreign_cluster(&mut self, vmids: &[u64]) -> io::Result<()> {
+        let pve_state = self.read("world.json")?;
+        let (pve_state, etcds) = (&pve_state["world"], self.read("etcd.json")?);
         let vmids: BTreeSet<String> = vmids.iter().map(ToString::to_string).collect();
-        for (vmid, vm) in entries(&world["vms"]).filter(|(vmid, _)| vmids.contains(*vmid)) {
-            self.bystander.vms.insert(vmid.clone(), vm["config"].clone());
+        for (vmid, vm) in entries(&pve_state["vms"]).filter(|(vmid, _)| vmids.contains(*vmid)) {
+            self.foreign_cluster.vms.insert(vmid.clone(), vm["config"].clone());
         }
-        self.bystander.tasks = tasks_of(world, &vmids);
-        self.bystander.etcds = list(&etcds).map(|etcd| text(&etcd["id"])).collect();
-        if self.bystander.vms.len() != vmids.len() || self.bystander.etcds.len() != 1 {
-            return Err(io::Error::other("the bystander cluster is incomplete"));
+        self.foreign_cluster.tasks = tasks_of(pve_state, &vmids);
+        self.foreign_cluster.etcds = list(&etcds).map(|etcd| text(&etcd["id"])).collect();
+        if self.foreign_cluster.vms.len() != vmids.len() || self.foreign_cluster.etcds.len() != 1 {
+            return Err(io::Error::other("the foreign cluster is incomplete"));
         }
         // The observer must find this data. Otherwise it would not find the data of other clusters either.
-        let on_disks: BTreeSet<String> = etcd_data(world).map(|(etcd, _)| etcd).collect();
-        if on_disks != self.bystander.etcds {
-            return Err(io::Error::other("the etcd data of the bystander cluster is on no disk"));
+        let on_disks: BTreeSet<String> = etcd_data(pve_state).map(|(etcd, _)| etcd).collect();
+        if on_disks != self.foreign_cluster.etcds {
+            return Err(io::Error::other("the etcd data of the foreign cluster is on no disk"));
         }
         Ok(())
     }
 
-    pub(super) fn count(&self, tally: &mut Tally) {
+    pub(super) fn count(&self, statistics: &mut Statistics) {
         let made = u64::try_from(self.seen.len()).unwrap_or(u64::MAX);
-        tally.observations += self.observations;
-        tally.bootstrapped += u64::from(made > 0);
-        tally.ended += self.ended;
-        tally.recreated += made.saturating_sub(1);
+        statistics.observations += self.observations;
+        statistics.bootstrapped += u64::from(made > 0);
+        statistics.ended += self.ended;
+        statistics.recreated += made.saturating_sub(1);
     }
 
     /// Whether a task in [`HARMFUL_TASKS`] is still running.
@@ -106,30 +106,30 @@ impl Observer {
     /// Returns the violated invariants. The lab saves its state every two seconds and when it stops. A violation that is
     /// not saved yet is found by the next check, because violations do not disappear.
     pub(super) fn check(&mut self, since: CommandsRun) -> Vec<String> {
-        let (world, etcds) = match (self.read("world.json"), self.read("etcd.json")) {
-            (Ok(world), Ok(etcds)) => (world, etcds),
-            (world, etcds) => {
+        let (pve_state, etcds) = match (self.read("world.json"), self.read("etcd.json")) {
+            (Ok(pve_state), Ok(etcds)) => (pve_state, etcds),
+            (pve_state, etcds) => {
                 return vec![format!(
                     "the lab's state cannot be read: {:?} {:?}",
-                    world.err(),
+                    pve_state.err(),
                     etcds.err()
                 )];
             }
         };
         self.observations += 1;
-        let world = &world["world"];
-        let mut violations = self.check_etcds(world, since);
-        violations.extend(duplicate_identities(&world["vms"]));
-        violations.extend(self.touched_bystander(world, &etcds));
+        let pve_state = &pve_state["world"];
+        let mut violations = self.check_etcds(pve_state, since);
+        violations.extend(duplicate_identities(&pve_state["vms"]));
+        violations.extend(self.changed_foreign_cluster(pve_state, &etcds));
         violations.extend(self.changed_secrets());
         violations
     }
 
     /// Checks the etcd clusters by their data on disks. An etcd cluster exists until all its data is deleted.
-    fn check_etcds(&mut self, world: &Value, since: CommandsRun) -> Vec<String> {
-        let is_own = |(etcd, _): &(String, String)| !self.bystander.etcds.contains(etcd);
+    fn check_etcds(&mut self, pve_state: &Value, since: CommandsRun) -> Vec<String> {
+        let is_own = |(etcd, _): &(String, String)| !self.foreign_cluster.etcds.contains(etcd);
         let (with_data, members): (BTreeSet<String>, BTreeSet<String>) =
-            etcd_data(world).filter(is_own).unzip();
+            etcd_data(pve_state).filter(is_own).unzip();
         let mut violations = Vec::new();
         if with_data.len() > 1 {
             violations.push(format!(
@@ -145,7 +145,7 @@ impl Observer {
                 )),
             }
         }
-        violations.extend(self.harmed_members(world, &members, since));
+        violations.extend(self.harmed_members(pve_state, &members, since));
         self.seen.extend(with_data.iter().cloned());
         (self.with_data, self.members) = (with_data, members);
         violations
@@ -154,11 +154,11 @@ impl Observer {
     /// Violations by tasks that stopped, reset or deleted a member of etcd. `up` must never do that.
     fn harmed_members(
         &mut self,
-        world: &Value,
+        pve_state: &Value,
         members: &BTreeSet<String>,
         since: CommandsRun,
     ) -> Vec<String> {
-        let tasks = entries(&world["tasks"]["by_upid"]);
+        let tasks = entries(&pve_state["tasks"]["by_upid"]);
         let is_new = |upid: &String| !self.harmful.contains(upid);
         let harmful: Vec<(&String, &Value)> =
             tasks.filter(|(upid, task)| is_harmful(task) && is_new(upid)).collect();
@@ -175,19 +175,19 @@ impl Observer {
         violations
     }
 
-    fn touched_bystander(&self, world: &Value, etcds: &Value) -> Vec<String> {
+    fn changed_foreign_cluster(&self, pve_state: &Value, etcds: &Value) -> Vec<String> {
         let mut violations = Vec::new();
-        for (vmid, config) in &self.bystander.vms {
-            if world["vms"][vmid]["config"] != *config {
+        for (vmid, config) in &self.foreign_cluster.vms {
+            if pve_state["vms"][vmid]["config"] != *config {
                 violations.push(format!("VM {vmid} of another cluster was changed or deleted"));
             }
         }
-        let tasks = tasks_of(world, &self.bystander.vms.keys().cloned().collect());
-        for task in tasks.difference(&self.bystander.tasks) {
+        let tasks = tasks_of(pve_state, &self.foreign_cluster.vms.keys().cloned().collect());
+        for task in tasks.difference(&self.foreign_cluster.tasks) {
             violations.push(format!("a task ran on a VM of another cluster: {task}"));
         }
         let left: BTreeSet<String> = list(etcds).map(|etcd| text(&etcd["id"])).collect();
-        if !self.bystander.etcds.is_subset(&left) {
+        if !self.foreign_cluster.etcds.is_subset(&left) {
             violations.push("the etcd data of another cluster is deleted".to_owned());
         }
         violations
@@ -210,8 +210,8 @@ fn is_harmful(task: &Value) -> bool {
 }
 
 /// etcd clusters with data on disks, each with the vmid of the VM that has the disk.
-fn etcd_data(world: &Value) -> impl Iterator<Item = (String, String)> {
-    let storages = entries(&world["storages"]);
+fn etcd_data(pve_state: &Value) -> impl Iterator<Item = (String, String)> {
+    let storages = entries(&pve_state["storages"]);
     let places = storages.flat_map(|(_, storage)| entries(&storage["volumes"]));
     let volumes = places.flat_map(|(_, volumes)| entries(volumes));
     volumes.filter_map(|(name, volume)| {
@@ -253,8 +253,8 @@ fn duplicate_identities(vms: &Value) -> Vec<String> {
 }
 
 /// All tasks that were started for these VMs.
-fn tasks_of(world: &Value, vmids: &BTreeSet<String>) -> BTreeSet<String> {
-    let tasks = entries(&world["tasks"]["by_upid"]);
+fn tasks_of(pve_state: &Value, vmids: &BTreeSet<String>) -> BTreeSet<String> {
+    let tasks = entries(&pve_state["tasks"]["by_upid"]);
     tasks
         .filter(|(_, task)| vmids.contains(&text(&task["id"])))
         .map(|(upid, _)| upid.clone())
@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     /// State of a lab with this etcd data on the disks of VMs, and with these tasks.
-    fn world(data: &[(u32, u64)], tasks: &[(&str, u32)]) -> Value {
+    fn pve_state(data: &[(u32, u64)], tasks: &[(&str, u32)]) -> Value {
         let volume = |(vmid, etcd): &(u32, u64)| {
             let written = json!({"ephemeral": {"etcd": {"cluster": etcd, "member": 1}}});
             (format!("vm-{vmid}-disk-1"), json!({"written": written}))
@@ -305,10 +305,10 @@ mod tests {
     #[test]
     fn two_etcd_clusters_at_the_same_time_are_a_violation_even_after_destroy() {
         let mut observer = observer();
-        let one = world(&[(311, 7), (312, 7)], &[]);
+        let one = pve_state(&[(311, 7), (312, 7)], &[]);
         assert!(observer.check_etcds(&one, CommandsRun::Up).is_empty());
         for since in [CommandsRun::Up, CommandsRun::Destroy] {
-            let two = world(&[(312, 7), (313, 8)], &[]);
+            let two = pve_state(&[(312, 7), (313, 8)], &[]);
             let found = observer.check_etcds(&two, since);
             assert!(found[0].starts_with("2 etcd clusters of one inventory"), "{found:?}");
         }
@@ -318,23 +318,23 @@ mod tests {
     fn a_new_etcd_cluster_is_allowed_after_destroy_deleted_the_old_one() {
         let mut observer = observer();
         let gone = [("qmstop", 311), ("qmdestroy", 311)];
-        assert!(observer.check_etcds(&world(&[(311, 7)], &[]), CommandsRun::Up).is_empty());
-        assert!(observer.check_etcds(&world(&[], &gone), CommandsRun::Destroy).is_empty());
-        assert!(observer.check_etcds(&world(&[(311, 8)], &gone), CommandsRun::Up).is_empty());
-        let mut tally = Tally::default();
-        observer.count(&mut tally);
-        assert_eq!((tally.bootstrapped, tally.ended, tally.recreated), (1, 1, 1));
+        assert!(observer.check_etcds(&pve_state(&[(311, 7)], &[]), CommandsRun::Up).is_empty());
+        assert!(observer.check_etcds(&pve_state(&[], &gone), CommandsRun::Destroy).is_empty());
+        assert!(observer.check_etcds(&pve_state(&[(311, 8)], &gone), CommandsRun::Up).is_empty());
+        let mut statistics = Statistics::default();
+        observer.count(&mut statistics);
+        assert_eq!((statistics.bootstrapped, statistics.ended, statistics.recreated), (1, 1, 1));
         // The tasks of that `destroy` are not reported again, but new tasks are.
         let more = [gone[0], gone[1], ("qmreset", 311)];
-        let found = observer.check_etcds(&world(&[(311, 8)], &more), CommandsRun::Up);
+        let found = observer.check_etcds(&pve_state(&[(311, 8)], &more), CommandsRun::Up);
         assert_eq!(found, ["a member of etcd was interrupted: UPID:qmreset:311"]);
     }
 
     #[test]
     fn deletions_and_interruptions_by_up_are_violations() {
         let mut observer = observer();
-        assert!(observer.check_etcds(&world(&[(311, 7)], &[]), CommandsRun::Up).is_empty());
-        let found = observer.check_etcds(&world(&[], &[("qmdestroy", 311)]), CommandsRun::Up);
+        assert!(observer.check_etcds(&pve_state(&[(311, 7)], &[]), CommandsRun::Up).is_empty());
+        let found = observer.check_etcds(&pve_state(&[], &[("qmdestroy", 311)]), CommandsRun::Up);
         assert_eq!(
             found,
             [

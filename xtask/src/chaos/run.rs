@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use talmox_clock::{Clock, Moment};
 
-use super::pace::Pace;
-use super::tally::Tally;
+use super::run_durations::RunDurations;
+use super::statistics::Statistics;
 
 /// Maximum duration of a run. With the timeouts of the inventory no run takes this long, even if it waits for the end of
 /// another run's lease first.
@@ -62,11 +62,15 @@ impl Run {
     }
 
     /// Checks whether the run has ended. Kills the run if it is due, and records how it ended.
-    pub(super) fn check(mut self, pace: &mut Pace, tally: &mut Tally) -> io::Result<RunState> {
+    pub(super) fn check(
+        mut self,
+        run_durations: &mut RunDurations,
+        statistics: &mut Statistics,
+    ) -> io::Result<RunState> {
         let age = self.clock.moment().since(self.started);
         if self.process.try_wait()?.is_some() {
-            pace.ended(self.kind.command(), age);
-            tally.kills.too_late += u64::from(self.kill_after.is_some());
+            run_durations.ended(self.kind.command(), age);
+            statistics.kills.too_late += u64::from(self.kill_after.is_some());
             return Ok(RunState::Ended);
         }
         if age < self.kill_after.unwrap_or(MAX_DURATION) {
@@ -74,8 +78,8 @@ impl Run {
         }
         let is_landed = self.kill()?;
         if self.kill_after.is_some() {
-            tally.kills.landed += u64::from(is_landed);
-            tally.kills.too_late += u64::from(!is_landed);
+            statistics.kills.landed += u64::from(is_landed);
+            statistics.kills.too_late += u64::from(!is_landed);
         }
         Ok(RunState::Ended)
     }

@@ -20,7 +20,7 @@ fn rule(edits: u64, chance: &mut Chance) -> String {
     let times = 1 + chance.below(3);
     let lost = pick(chance, &["cut: after", "timeout: true"]);
     let broken = pick(chance, &["refuse: {status: 500, message: got timeout}", "cut: before"]);
-    match chance.below(6) {
+    match chance.below(8) {
         0 => format!(
             "method: GET, path: \"/nodes/*/qemu/*/config\", nth: {nth}, times: {times}, {broken}"
         ),
@@ -30,6 +30,8 @@ fn rule(edits: u64, chance: &mut Chance) -> String {
             "task: \"*\", nth: {few}, fail: {{percent: 60, message: no space left on device}}"
         ),
         4 => format!("talos: ApplyConfiguration, nth: {few}, cut: after"),
+        5 => format!("method: POST, path: \"/nodes/*/qemu\", nth: {few}, {lost}"),
+        6 => format!("method: PUT, path: \"/nodes/*/qemu/*/resize\", nth: {few}, {lost}"),
         _ => format!(
             "talos: \"*\", nth: {nth}, times: {times}, refuse: {{code: Unavailable, message: try again}}"
         ),

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::cluster::Machine;
+use super::machine::Machine;
 
 /// Number of attempts until a change must be visible. Faults of the lab also affect the calls of the user.
 const ATTEMPTS: usize = 60;
@@ -39,9 +39,9 @@ impl User {
     }
 
     /// Creates a VM that talmox must not change. Returns the config of the VM.
-    pub(super) fn create_bystander(&self, host: &str, vmid: u64) -> io::Result<Value> {
+    pub(super) fn create_foreign_vm(&self, host: &str, vmid: u64) -> io::Result<Value> {
         let id = vmid.to_string();
-        let options = [("vmid", id.as_str()), ("name", "bystander"), ("memory", "512")];
+        let options = [("vmid", id.as_str()), ("name", "foreign"), ("memory", "512")];
         let path = format!("/nodes/{host}/qemu");
         self.until("the VM is created", || {
             let answer = self.call("GET", &format!("{path}/{vmid}/config"), &[])?;
@@ -49,7 +49,7 @@ impl User {
             if config.is_null() {
                 self.call("POST", &path, &options)?;
             }
-            let is_created = config["name"] == "bystander" && config["lock"].is_null();
+            let is_created = config["name"] == "foreign" && config["lock"].is_null();
             Ok(is_created.then(|| config.clone()))
         })
     }
@@ -84,6 +84,16 @@ impl User {
                 _ => {}
             }
             Ok(None)
+        })
+    }
+
+    /// Resets a running VM. If the answer is lost, the VM is reset again.
+    pub(super) fn reset(&self, machine: &Machine) -> io::Result<()> {
+        let Machine { host, vmid, .. } = machine;
+        let path = format!("/nodes/{host}/qemu/{vmid}/status/reset");
+        self.until("the VM is reset", || {
+            let answer = self.call("POST", &path, &[])?;
+            Ok(answer["data"].is_string().then_some(()))
         })
     }
 

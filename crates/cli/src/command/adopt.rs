@@ -2,6 +2,8 @@
 
 mod adoption;
 mod config_patch;
+mod earlier_file;
+mod etcd_member;
 mod inventory_text;
 mod running_node;
 mod vm_settings;
@@ -15,13 +17,14 @@ use talmox_clock::Clock;
 use talmox_engine::access::{ClientFiles, kubernetes_server};
 use talmox_model::value::ProxmoxUrl;
 use talmox_plan::desired::TAG;
-use talmox_plan::ownership::{ClusterMark, FirstRole, Marker, Stage};
+use talmox_plan::ownership::{Adoption as AdoptionRecord, ClusterMark, FirstRole, Marker, Stage};
 use talmox_plan::plan::{Plan, show};
 use talmox_plan::planning;
 use talmox_pve::api::qemu;
 use talmox_pve::client::Trust;
 use talmox_pve::config::{VmChange, VmOptions};
 use talmox_pve::fingerprint::Fingerprint;
+use talmox_pve::property::Tags;
 use talmox_pve::{Client, SecretText};
 use talmox_talos_api::Settings;
 use talmox_talos_config::client::ClientRole;
@@ -34,7 +37,7 @@ use crate::args::{Format, Global};
 use crate::choose;
 use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
-use crate::new_file::{refuse_existing, write_new};
+use crate::new_file::write_new;
 use crate::printer::Printer;
 use crate::rehearsal::{self, LabConnection, RehearsalArgs};
 use crate::secrets::SecretsFile;
@@ -42,6 +45,7 @@ use crate::session::{NoSecrets, Session, proxmox};
 use crate::words::plural;
 use crate::{confirm, environment, gitignore, runtime, secrets};
 use adoption::{Adoption, Left, derive, describe_configs, read_cluster};
+use earlier_file::EarlierFiles;
 use inventory_text::AdoptedNode;
 
 /// Validity of the client files.
@@ -59,8 +63,9 @@ Examples:
 /// folder. Where the machine configs differ from those that talmox generates, the inventory gets patches.
 ///
 /// The only change in Proxmox is the marker in the notes of the VMs, after confirmation; the notes are kept. Then the command
-/// makes a plan, and reports whether it is empty. Nodes that the inventory cannot describe are listed with the reason, and are
-/// not changed.
+/// makes a plan, and reports whether it is empty. Nodes that the inventory cannot describe, and members of etcd without such a
+/// node, are listed with the reason, and are not changed. A run that failed is resumed by the same command: files that it wrote
+/// are kept, and other files are never overwritten.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct AdoptArgs {
@@ -126,8 +131,8 @@ async fn adopt(args: &AdoptArgs, global: &Global, printer: &Printer) -> Outcome 
     let name = &adoption.facts.name;
     let folder = args.output.clone().unwrap_or_else(|| Path::new("inventory").join(name));
     let path = folder.join("cluster.yaml");
-    let hint = "pass another folder with --output; adopt never overwrites files";
-    refuse_existing([&path, &choose::secrets_beside(&path)], hint)?;
+    let own = global.at(&folder);
+    let earlier = EarlierFiles::find(&path, &text, (&adoption.bundle, &token), &own, printer)?;
     show_nodes(&adoption, printer);
     if !args.yes {
         let vms = plural(adoption.nodes.len(), "VM");
@@ -136,10 +141,17 @@ async fn adopt(args: &AdoptArgs, global: &Global, printer: &Printer) -> Outcome 
             folder.display()
         ))?;
     }
-    write_new(&path, &text)?;
-    printer.say(&format!("wrote {}", path.display()));
-    let own = global.at(&folder);
-    write_secrets(&own, &adoption.bundle, &token, printer)?;
+    if earlier.has_inventory {
+        printer.say(&format!("kept {}, which an earlier run wrote", path.display()));
+    } else {
+        write_new(&path, &text)?;
+        printer.say(&format!("wrote {}", path.display()));
+    }
+    if earlier.has_secrets {
+        printer.say(&format!("kept {}", choose::secrets_beside(&path).display()));
+    } else {
+        write_secrets(&own, &adoption.bundle, &token, printer)?;
+    }
     if let Err(error) = gitignore::extend(&folder) {
         printer.warn(&error.chain());
     }
@@ -223,13 +235,17 @@ async fn mark(pve: &Client, adoption: &Adoption, printer: &Printer) -> Result<()
             } else {
                 FirstRole::Worker
             }),
+            // Another tool or a user set the tags.
+            own_tags: Tags::default(),
+            notes: None,
         };
         let uuid = vm.uuid().unwrap_or_default();
-        let set = VmOptions::new().description(&marker.adopt(notes, cluster, &uuid));
+        let record = AdoptionRecord::of(&adoption.bundle.cluster.id, &node.name, &uuid);
+        let set = VmOptions::new().description(&marker.adopt(notes, cluster, &record));
         let change = VmChange { set, digest: vm.config.digest(), ..VmChange::default() };
         pve.send(&qemu::set_config(&vm.vm(), &change)).await.map_err(|error| {
             let error = proxmox::unreachable(error);
-            let hint = "the inventory is written; add the marker later: `talmox plan` shows the line for the notes of each VM";
+            let hint = "the inventory and the secrets are written: fix the cause, then run the same command to resume";
             CommandError::failed(
                 CommandCode::AdoptImpossible,
                 format!("cannot write the marker to VM {vmid}: {}", error.chain()),
@@ -269,8 +285,11 @@ async fn plan(session: &Session, printer: &Printer) -> Result<Plan, CommandError
         now,
     )?;
     let files = ClientFiles { cluster: session.desired.cluster.clone(), kubeconfig, talosconfig };
-    for message in client::put(&paths, &files, is_lab, false)? {
-        printer.say(&message);
+    // An earlier run that did not finish may have written them.
+    if !(paths.kubeconfig.exists() && paths.talosconfig.exists()) {
+        for message in client::put(&paths, &files, is_lab, false)? {
+            printer.say(&message);
+        }
     }
     let observed = session.observe().await?;
     Ok(planning::plan(&session.desired, &observed, session.options(&observed)))

@@ -11,6 +11,7 @@ use talmox_model::value::SecretRef;
 use talmox_model::{Cluster, Explained, Inventory, Node, Severity};
 
 use super::Outcome;
+use crate::addons;
 use crate::args::{Format, Global};
 use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
@@ -74,6 +75,9 @@ pub(crate) fn run(args: &CheckArgs, global: &Global, printer: &Printer) -> Outco
         Format::Text => {
             printer.say_raw(&render::text(&inventory, printer.color));
             say_commands(&inventory, printer);
+            for line in addons::without_helm(&inventory) {
+                printer.warn(&line);
+            }
             if let Some((cluster, node)) = explained {
                 printer.result(&explain(&inventory, cluster, node))?;
             } else {

@@ -46,7 +46,7 @@ pub(crate) struct ClientArgs {
     #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = duration)]
     pub(super) ttl: Duration,
 
-    /// Write it for a running lab: file with the output of `talmox lab serve --format json`
+    /// Write the client config of a running lab: file with the output of `talmox lab serve --format json`
     #[arg(long, value_name = "FILE")]
     lab_at: Option<PathBuf>,
 }

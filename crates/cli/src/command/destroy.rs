@@ -28,8 +28,8 @@ Examples:
 /// Stop and delete the VMs of a cluster, and nothing else
 ///
 /// Deletes only VMs that have the marker of talmox and the matching UUID; both are checked again right before each VM
-/// is deleted. The secrets are kept: a later `up` creates the VMs with the same MACs and addresses, and with the same
-/// vmids if the inventory sets `vmid:`; other nodes get the first free vmids.
+/// is deleted. The secrets are kept: a later `up` creates the VMs with the same vmids, MACs and addresses. A vmid that
+/// another VM uses by then is replaced by a free one.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct DestroyArgs {

@@ -13,7 +13,7 @@ use crate::args::Format;
 use crate::error::CommandError;
 use crate::interrupt::{self, StopSignals};
 use crate::printer::Printer;
-use crate::report::{self, ResumeInfo, Tally};
+use crate::report::{self, ResumeInfo, RunTarget, Tally};
 use crate::session::Session;
 use crate::trace;
 
@@ -50,8 +50,12 @@ pub(super) async fn execute_plan(
         drop(events);
         outcome
     };
-    let is_lab = session.lab.is_some();
-    let following = report::follow(listener, log, session.clock, is_lab, printer);
+    let target = match (session.is_own_lab(), session.lab.is_some()) {
+        (true, _) => RunTarget::OwnLab,
+        (false, true) => RunTarget::ServedLab,
+        (false, false) => RunTarget::Real,
+    };
+    let following = report::follow(listener, log, session.clock, target, printer);
     let (outcome, tally) = tokio::join!(running, following);
     watching.abort();
     drop(recording);

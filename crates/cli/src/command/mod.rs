@@ -1,5 +1,6 @@
 //! Commands, one file each.
 
+pub(crate) mod addons;
 pub(crate) mod adopt;
 pub(crate) mod check;
 mod client;
@@ -65,6 +66,7 @@ pub(crate) fn run() -> ExitCode {
     }
     let outcome = match cli.command {
         Command::Init(args) => init::run(&args, &cli.global, &printer),
+        Command::Addons(args) => addons::run(&args, &cli.global, &printer),
         Command::Adopt(args) => adopt::run(&args, &cli.global, &printer),
         Command::Check(args) => check::run(&args, &cli.global, &printer),
         Command::Config(args) => config::run(&args, &printer),

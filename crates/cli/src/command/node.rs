@@ -37,8 +37,8 @@ Examples:
   talmox node reboot --role worker --max-unavailable 2
   talmox node replace dev-wk-1
 
-`reboot`, `shutdown`, `start`, `drain`, `uncordon` and `replace` show a plan, ask
-for confirmation, lock the cluster and write a run log, as `up` does.
+`reboot`, `shutdown`, `start`, `drain`, `uncordon` and `replace` show a plan,
+ask for confirmation, lock the cluster and write a run log, as `up` does.
 
 For the other commands, NODE is a name in the inventory, or an address. talmox
 issues a client certificate from the secrets of the cluster, in memory, valid

@@ -30,9 +30,9 @@ Examples:
 /// Print addresses, vmids and versions of a cluster for other tools
 ///
 /// Without a name, it prints all nodes as a table, or all values as JSON. A name is `NODE` or `NODE.FIELD`, with the
-/// fields vmid, vm_name, node (the host), ip_address, mac_address, role, talos_version and kubernetes_version. Names of
-/// the cluster are `endpoint`, `vip`, `talos_version`, `kubernetes_version`, `kubeconfig` and `talosconfig`; the last
-/// two are the files that `up` wrote.
+/// fields vmid, vm_name, node (the host), ip_address, mac_address, role, talos_version and kubernetes_version. Values
+/// of the whole cluster are `endpoint`, `vip`, `talos_version`, `kubernetes_version`, `kubeconfig` and `talosconfig`;
+/// the last two are the files that `up` wrote.
 ///
 /// Addresses and versions are read from the running nodes. For a node that does not answer they are those of the
 /// inventory: in parentheses in the table, listed in `from_inventory` in JSON, and with a warning that gives the
@@ -230,6 +230,9 @@ mod tests {
         assert!(wide.contains("MAC") && !wide.contains("too narrow"), "{wide}");
         let shown = table(&facts, Some(60));
         assert!(shown.contains("TALOS") && shown.contains("v1.34.1"), "{shown}");
-        assert!(shown.ends_with("\n\nNot shown, the terminal is too narrow: MAC.\n"), "{shown}");
+        assert!(
+            shown.ends_with("\n\nColumns not shown because the terminal is too narrow: MAC.\n"),
+            "{shown}"
+        );
     }
 }

@@ -34,7 +34,7 @@ Examples:
 
 RUN is an id in the list, or `last`.";
 
-/// Show past runs of `up` and `destroy`
+/// Show past runs of `up`, `destroy`, `node` and `etcd`
 #[derive(Debug, Args)]
 #[command(disable_help_subcommand = true, after_help = AFTER_HELP)]
 pub(crate) struct RunsArgs {

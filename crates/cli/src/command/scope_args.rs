@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use clap::{Args, ValueEnum};
 use talmox_model::closest;
 use talmox_plan::desired::Desired;
-use talmox_plan::observed::{EtcdSeen, Observed, TalosSeen};
+use talmox_plan::observed::{EtcdSeen, KubernetesSeen, Observed, TalosSeen};
 use talmox_plan::planning::{self, Part, RemovalConsent, Scope};
 
 use crate::command_code::CommandCode;
@@ -24,8 +24,8 @@ pub(super) struct ScopeArgs {
     #[arg(long, value_name = "PART")]
     only: Option<OnlyPart>,
 
-    /// Number of workers that may be down at once; control planes always change one by one [default: 1]
-    #[arg(long, value_name = "NUMBER")]
+    /// Maximum number of workers that are down at a time; control planes always change one by one [default: 1]
+    #[arg(long, value_name = "WORKERS")]
     max_unavailable: Option<NonZeroUsize>,
 
     /// Allow the removal and replacement of nodes, which deletes their disks: of all nodes, or of these (=NAME,NAME)
@@ -142,6 +142,9 @@ fn known_names(desired: &Desired, observed: &Observed) -> BTreeSet<String> {
         {
             names.extend(members.iter().cloned());
         }
+    }
+    if let KubernetesSeen::Answers(registered) = &observed.kubernetes {
+        names.extend(registered.unknown.keys().cloned());
     }
     names
 }

@@ -8,8 +8,8 @@ use clap::error::{ContextKind, ContextValue};
 const SUBCOMMANDS: [(&str, &str); 2] = [
     (
         "upgrade",
-        "talmox cannot upgrade clusters yet: upgrade the nodes with `talosctl upgrade`, and set the new versions in the \
-         inventory",
+        "talmox cannot upgrade clusters yet: upgrade the nodes as the Talos documentation describes, and set the new \
+         versions in the inventory",
     ),
     ("down", "`talmox destroy` stops and deletes the VMs of a cluster"),
 ];

@@ -27,21 +27,22 @@ Examples:
 
 /// Remove the cluster lock of a run that was killed
 ///
-/// `up`, `destroy`, `template create`, and the commands of `node` and `etcd` that make changes lock a cluster in Proxmox, by a pool in the pool
-/// `talmox-lock`, so that no other machine or folder works on it at the same time. A run that was killed leaves its lock behind. The next run on the same machine takes it over at once,
-/// and one on another machine after a minute without a renewal. This command removes a lock sooner, or one that talmox cannot read.
+/// `up`, `destroy`, `template create`, and the commands of `node` and `etcd` that make changes lock the cluster in Proxmox, so that no run
+/// from another machine or folder changes it at the same time. The lock is a pool below the pool `talmox-lock`. A run that was killed leaves its
+/// lock behind. The next run on the same machine takes that lock over at once; a run on another machine takes it over a minute after its last
+/// renewal. This command removes the lock earlier. It also removes a lock that talmox cannot read.
 ///
-/// The command takes the lock over before it removes it. If the run of the lock is still alive, it finds that out before it bootstraps etcd, and
-/// within 2 seconds before any other change, and stops. Unless the process of that run is provably dead, the command holds the lock for 25 seconds,
-/// so that a request which that run has sent can end before another run starts. Tasks that run in Proxmox continue.
+/// If the process of the lock is alive on this machine, nothing is removed. If talmox cannot find out whether it is alive, for example because it runs
+/// on another machine, the command takes the lock over and holds it for 25 seconds before it removes it. A run that is still alive then stops before
+/// its next change, and a request that it has already sent can end. Tasks that run in Proxmox continue.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct UnlockArgs {
-    /// Cluster [default: the only cluster of the inventory]
+    /// Cluster whose lock is removed [default: the only cluster of the inventory]
     #[arg(value_name = "CLUSTER")]
     cluster: Option<String>,
 
-    /// Do not ask for confirmation
+    /// Remove the lock without asking for confirmation
     #[arg(long, short)]
     yes: bool,
 

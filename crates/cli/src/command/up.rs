@@ -92,7 +92,8 @@ pub(crate) fn run(args: &UpArgs, global: &Global, printer: &Printer) -> Outcome 
         return Err(CommandError::usage(message).hint("pass the name of one cluster"));
     }
     if args.plan.is_some() && args.scope.is_given() {
-        let message = "--plan cannot be used with limits or --allow-removal";
+        let message =
+            "--plan cannot be used with --node, --only, --max-unavailable or --allow-removal";
         return Err(CommandError::usage(message)
             .hint("pass them to `talmox plan --out FILE`: the file contains them"));
     }
@@ -250,7 +251,7 @@ impl Run<'_> {
             return Ok(false);
         }
         printer.say_raw(&printer.plan(&show::text(plan), printer.color));
-        let agreed = consent::ask(nodes)?;
+        let agreed = consent::ask(nodes, printer)?;
         let is_any = !agreed.is_empty();
         self.scope.allow_removal(agreed);
         Ok(is_any)
@@ -296,6 +297,7 @@ impl Run<'_> {
             }
         }
         self.session.keep_secrets(printer)?;
+        self.session.keep_addon_lock(printer)?;
         let fences = locks.fences();
         let tally = execute_plan(self.session, &plan, "up", write, fences, printer).await?;
         Ok(Executed { tally: Some(tally), plan, observed })

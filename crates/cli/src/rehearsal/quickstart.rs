@@ -2,35 +2,34 @@
 
 use std::path::{Path, PathBuf};
 
+use talmox_lab::{Folder, private_folder};
+
 use crate::command_code::CommandCode;
-use crate::disk::PrivateFolder;
 use crate::error::CommandError;
 
 const INVENTORY: &str = include_str!("quickstart.yaml");
 
 /// Temporary folder with the built-in inventory. The folder is removed on drop.
 ///
-/// The folder is inside a private folder, so that no other user can create a `defaults.yaml` beside it.
+/// The folder is inside a private folder, so that no other user can create a `defaults.yaml` beside it. If this process is
+/// killed, the next lab removes it.
 #[derive(Debug)]
 pub(crate) struct Quickstart {
     /// Private folder, removed on drop.
-    _around: PrivateFolder,
+    _around: Folder,
     folder: PathBuf,
 }
 
 impl Quickstart {
     pub(crate) fn new() -> Result<Self, CommandError> {
-        let parent = std::env::temp_dir();
         let failed = |error: std::io::Error| {
-            CommandError::failed(
-                CommandCode::FileUnwritable,
-                format!("cannot create a folder in {}", parent.display()),
-            )
-            .because(error)
+            let message = format!("cannot create a folder in {}", std::env::temp_dir().display());
+            CommandError::failed(CommandCode::FileUnwritable, message).because(error)
         };
-        let around = PrivateFolder::new(&parent).map_err(failed)?;
-        let folder = around.make_folder("quickstart").map_err(failed)?;
-        around.write("quickstart/cluster.yaml", INVENTORY).map_err(failed)?;
+        let around = Folder::temporary().map_err(failed)?;
+        let folder = around.join("quickstart");
+        private_folder(&folder).map_err(failed)?;
+        around.write("quickstart/cluster.yaml", INVENTORY.as_bytes()).map_err(failed)?;
         Ok(Self { _around: around, folder })
     }
 

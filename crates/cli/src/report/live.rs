@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use talmox_engine::event::{Event, Stamped};
 
+use super::RunTarget;
 use super::plain::{Line, Plain};
 use crate::printer::{Printer, Size};
 use crate::words;
@@ -40,9 +41,9 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// View of a run. If `is_lab` is true, the times of the events are lab time.
-    pub(super) fn new(is_lab: bool) -> Self {
-        Self { plain: Plain::new(is_lab), ..Self::default() }
+    /// View of a run.
+    pub(super) fn new(target: RunTarget) -> Self {
+        Self { plain: Plain::new(target), ..Self::default() }
     }
 
     pub(super) fn take(&mut self, event: &Stamped) {
@@ -226,7 +227,7 @@ mod tests {
     #[test]
     fn lab_time_is_marked() {
         let printer = Printer::new(Format::Text, Color::Never);
-        let mut live = Live::new(true);
+        let mut live = Live::new(RunTarget::OwnLab);
         for (time, what) in two_running_steps() {
             live.take(&Stamped { time, what });
         }
@@ -299,7 +300,10 @@ mod tests {
         assert_eq!(block[0], "     2s  vm/b/create");
         let unwrapped = drawn.replace("\n            ", " ");
         assert!(
-            unwrapped.contains("! Stopping: waiting for vm/a/create and vm/b/create to finish"),
+            unwrapped.contains(
+                "! Stopping: 0 of 2 steps are done, and vm/a/create and vm/b/create are finishing. \
+                 The same command resumes the run. Ctrl-C again quits at once; Proxmox still"
+            ),
             "{drawn}"
         );
         let never_started = Event::StepEnded {

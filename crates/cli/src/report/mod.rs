@@ -4,6 +4,7 @@ mod failure;
 mod json;
 mod live;
 mod plain;
+mod run_target;
 
 use std::fmt;
 use std::path::Path;
@@ -22,6 +23,7 @@ use crate::trace::{self, HeldLines};
 pub(crate) use failure::{ResumeInfo, not_done};
 use live::Live;
 use plain::Plain;
+pub(crate) use run_target::RunTarget;
 
 /// Interval between two drawings of the live view.
 const FRAME: Duration = Duration::from_millis(150);
@@ -55,17 +57,16 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Shows the events of a run and writes them to the run log, until the run ends. `clock` is the clock of the events. If
-/// `is_lab` is true, times are shown as lab time.
+/// Shows the events of a run and writes them to the run log, until the run ends. `clock` is the clock of the events.
 pub(crate) async fn follow(
     mut events: UnboundedReceiver<Stamped>,
     mut log: Option<RunLog>,
     clock: Clock,
-    is_lab: bool,
+    target: RunTarget,
     printer: &Printer,
 ) -> Tally {
     let mut tally = Tally::default();
-    let mut view = View::of(printer, is_lab);
+    let mut view = View::of(printer, target);
     // The live view would overwrite trace lines on the terminal, so the view prints the trace lines itself.
     let traced = if matches!(view, View::Live(_)) { trace::hold() } else { None };
     let real = Clock::real();
@@ -112,7 +113,8 @@ fn size_now(printer: &Printer) -> Size {
 
 /// Plain text view of a past run. If `is_lab` is true, times are shown as lab time.
 pub(crate) fn replay(events: &[Stamped], is_lab: bool, printer: &Printer) -> String {
-    let mut plain = Plain::new(is_lab);
+    let target = if is_lab { RunTarget::ServedLab } else { RunTarget::Real };
+    let mut plain = Plain::new(target);
     let mut text = String::new();
     for event in events {
         if let Some(line) = plain.take(&escaped_event(event)) {
@@ -177,12 +179,12 @@ enum View {
 }
 
 impl View {
-    fn of(printer: &Printer, is_lab: bool) -> Self {
+    fn of(printer: &Printer, target: RunTarget) -> Self {
         match (printer.format, printer.size()) {
             (Format::Json, _) => Self::Json,
             (Format::Text, _) if printer.is_quiet => Self::Quiet,
-            (Format::Text, Some(_)) => Self::Live(Live::new(is_lab)),
-            (Format::Text, None) => Self::Plain(Plain::new(is_lab)),
+            (Format::Text, Some(_)) => Self::Live(Live::new(target)),
+            (Format::Text, None) => Self::Plain(Plain::new(target)),
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_engine::event::{Event, Stamped, StepEnd};
 
+use super::RunTarget;
 use crate::printer::Printer;
 use crate::words;
 
@@ -29,8 +30,7 @@ pub(super) struct Line {
 #[derive(Debug, Default)]
 pub(super) struct Plain {
     started: Option<f64>,
-    /// Whether the times of the events are lab time.
-    is_lab: bool,
+    target: RunTarget,
     steps: usize,
     /// Number of finished steps. Cancelled and skipped steps are not counted, so that the number agrees with the last
     /// line of the run.
@@ -43,14 +43,14 @@ pub(super) struct Plain {
 }
 
 impl Plain {
-    /// View of a run. If `is_lab` is true, the times of the events are lab time.
-    pub(super) fn new(is_lab: bool) -> Self {
-        Self { is_lab, ..Self::default() }
+    /// View of a run.
+    pub(super) fn new(target: RunTarget) -> Self {
+        Self { target, ..Self::default() }
     }
 
     /// Unit of the times, with a leading blank. Empty for real time.
     pub(super) fn time_unit(&self) -> &'static str {
-        if self.is_lab { " of lab time" } else { "" }
+        if self.target.has_lab_time() { " of lab time" } else { "" }
     }
 
     /// Number of finished steps, and number of all steps.
@@ -82,15 +82,15 @@ impl Plain {
                 None
             }
             Event::RunStopping => {
-                let running: Vec<&str> = self.running.iter().map(String::as_str).collect();
-                let text = stopping(&running);
+                let text = self.stopping();
                 Some(line("!", "1;33", "", text))
             }
             Event::RunStarted { steps, .. } => {
                 self.steps = steps.len();
                 let widths = steps.iter().map(|step| step.step.chars().count());
                 self.width = widths.max().unwrap_or(0).min(WIDEST);
-                self.is_lab.then(|| line("-", "2", "", "all times are lab time".to_owned()))
+                let is_lab = self.target.has_lab_time();
+                is_lab.then(|| line("-", "2", "", "all times are lab time".to_owned()))
             }
             Event::StepWaits { step, reason } => {
                 Some(Line { is_passing: true, ..line("·", "2", step, reason.clone()) })
@@ -135,6 +135,24 @@ impl Plain {
             }
             Event::RunEnded { .. } => None,
         }
+    }
+
+    /// Message after an interrupt: the steps that are done, the running steps, and how to continue.
+    fn stopping(&self) -> String {
+        let running: Vec<&str> = self.running.iter().map(String::as_str).collect();
+        let running = match running.as_slice() {
+            [] => "no step is running".to_owned(),
+            [one] => format!("{one} is finishing"),
+            [one, other] => format!("{one} and {other} are finishing"),
+            [one, more @ ..] => format!("{one} and {} more steps are finishing", more.len()),
+        };
+        let done = format!("{} of {} steps are done", self.done, self.steps);
+        let next = if self.target.remains() {
+            "The same command resumes the run. Ctrl-C again quits at once; Proxmox still finishes its running tasks"
+        } else {
+            "Ctrl-C again quits at once"
+        };
+        format!("Stopping: {done}, and {running}. {next}")
     }
 
     /// Text of a line. The text is wrapped to `columns`, if given.
@@ -183,17 +201,4 @@ impl Plain {
         }
         out
     }
-}
-
-/// Message after an interrupt.
-fn stopping(running: &[&str]) -> String {
-    let what = match running {
-        [] => "no further step is started".to_owned(),
-        [one] => format!("waiting for {one} to finish"),
-        [one, other] => format!("waiting for {one} and {other} to finish"),
-        [one, more @ ..] => format!("waiting for {one} and {} more steps to finish", more.len()),
-    };
-    format!(
-        "Stopping: {what}. Ctrl-C again quits at once; Proxmox still finishes its running tasks"
-    )
 }

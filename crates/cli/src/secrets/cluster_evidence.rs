@@ -55,6 +55,15 @@ pub(crate) async fn refuse(chosen: &Chosen, client: &Client) -> Result<(), Comma
     look_at_vms(chosen, client).await.map_err(Evidence::into_error)
 }
 
+/// Returns an error if the cluster exists. For commands that only read: they report a missing answer of Proxmox themselves.
+pub(crate) async fn refuse_existing(chosen: &Chosen, client: &Client) -> Result<(), CommandError> {
+    refuse_files(chosen)?;
+    match look_at_vms(chosen, client).await {
+        Err(Evidence::Exists(error)) => Err(error),
+        Ok(()) | Err(Evidence::Unknown(_)) => Ok(()),
+    }
+}
+
 /// Returns an error if the cluster exists, for a command that does not need Proxmox. Proxmox is queried if credentials
 /// are available. If Proxmox does not answer, `--new-cluster` (`is_new`) is required. Without credentials,
 /// `--new-cluster` is required only if the inventory was used before.

@@ -5,25 +5,27 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use talmox_model::Span;
-use talmox_plan::desired::ManifestFile;
+use talmox_model::inventory::ManifestSource;
+use talmox_plan::desired::{ManifestFile, SourceTexts};
 
 use crate::boundary::Boundary;
 use crate::choose::Chosen;
 use crate::command_code::CommandCode;
 use crate::error::CommandError;
 
-/// Reads all manifests of the add-ons. The key is the position of the item in `files` that contains the path.
-pub(super) fn read(chosen: &Chosen) -> Result<BTreeMap<Span, Vec<ManifestFile>>, CommandError> {
+/// Reads the manifests in the files and folders of the add-ons. The key is the position of the path in the inventory.
+pub(crate) fn read(chosen: &Chosen) -> Result<BTreeMap<Span, SourceTexts>, CommandError> {
     let mut all = BTreeMap::new();
     for addon in chosen.cluster().file.addons.values() {
-        for file in addon.files.iter() {
-            let path = chosen.path_at(file.span, &file.value.0);
+        for item in addon.manifests.iter() {
+            let ManifestSource::Path(file) = &item.value else { continue };
+            let path = chosen.path_at(item.span, &file.0);
             let mut texts = vec![];
             for path in paths(&path, chosen.boundary())? {
                 let text = chosen.boundary().read_text(&path)?;
                 texts.push(ManifestFile { origin: path.display().to_string(), text: text.into() });
             }
-            all.insert(file.span, texts);
+            all.insert(item.span, Ok(texts));
         }
     }
     Ok(all)

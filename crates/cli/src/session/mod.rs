@@ -3,12 +3,13 @@
 
 pub(crate) mod client_files;
 pub(crate) mod cluster_lock;
-mod manifests;
+pub(crate) mod manifests;
 pub(crate) mod proxmox;
 mod reading;
 pub(crate) mod secrets;
 pub(crate) mod templates;
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +26,8 @@ use talmox_engine::observe::{self, Purpose, Sources, TalosAccess};
 use talmox_engine::run_log::{self, History};
 use talmox_engine::step::Context;
 use talmox_engine::web::{Web, WebSettings};
-use talmox_model::{Cluster, Node};
+use talmox_model::value::SecretRef;
+use talmox_model::{Cluster, Node, Span, Spanned};
 use talmox_plan::desired::{Desired, Inputs, Phase, needed_secrets};
 use talmox_plan::observed::{Observed, Pve};
 use talmox_plan::plan::Plan;
@@ -33,8 +35,11 @@ use talmox_plan::planning::{PlanOptions, leads_around};
 use talmox_pve::Client;
 use talmox_talos_api::{Address, Credentials, Reach, Settings};
 use talmox_talos_config::client::ClientRole;
+use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::Bundle;
 
+use crate::addons::lock_file::LockFile;
+use crate::addons::{self, AddonChart, Programs};
 use crate::args::Global;
 use crate::choose::{self, Chosen, ClientPaths};
 use crate::command_code::CommandCode;
@@ -81,6 +86,7 @@ pub(crate) struct Session {
     pub(crate) lab: Option<LabConnection>,
     /// Whether the bundle is new and not written yet.
     pub(crate) is_draft: bool,
+    addon_lock: LockFile,
     /// Built-in inventory. `None` if another inventory is used.
     quickstart: Option<Quickstart>,
     reading: Reading,
@@ -159,7 +165,8 @@ impl Session {
         let own = quickstart.as_ref().map(|quickstart| global.at(quickstart.folder()));
         let chosen = choose::one(own.as_ref().unwrap_or(global), name, printer)?;
         let files = read_files(&chosen)?;
-        let manifests = manifests::read(&chosen)?;
+        let mut manifests = manifests::read(&chosen)?;
+        let mut addon_lock = LockFile::read(&chosen)?;
         let cluster = chosen.cluster();
         // A lab inside this process ends with the process, so its bundle may be temporary.
         let known = secrets::known(&chosen)?;
@@ -199,6 +206,14 @@ impl Session {
         } else {
             Resolver::new(&chosen, printer).by_place(&wanted)?
         };
+        let programs =
+            if matches!(no_secrets, NoSecrets::Refuse) { Programs::Skip } else { Programs::Run };
+        let values = match programs {
+            Programs::Run => addon_secrets(&chosen, rehearsal.is_lab(), printer)?,
+            Programs::Skip => BTreeMap::new(),
+        };
+        let secret_at = |reference: &Spanned<SecretRef>| values.get(&reference.span).cloned();
+        addons::render(&chosen, &mut manifests, &mut addon_lock, &secret_at, programs);
         let inputs = Inputs {
             cluster,
             bundle: &bundle,
@@ -227,9 +242,21 @@ impl Session {
             clock,
             lab,
             is_draft,
+            addon_lock,
             quickstart,
             reading,
         })
+    }
+
+    /// Writes the digests of charts that this command used for the first time. Nothing is written for a lab inside this
+    /// process.
+    pub(crate) fn keep_addon_lock(&self, printer: &Printer) -> Result<(), CommandError> {
+        if !self.is_own_lab()
+            && let Some(path) = self.addon_lock.save()?
+        {
+            printer.say(&format!("wrote {}", path.display()));
+        }
+        Ok(())
     }
 
     /// Writes the secrets of a new cluster to disk. Must be called before the first change. The secrets of a lab inside
@@ -246,6 +273,15 @@ impl Session {
     pub(crate) async fn refuse_lost_secrets(&self) -> Result<(), CommandError> {
         if self.is_draft && !self.is_own_lab() {
             cluster_evidence::refuse(&self.chosen, &self.pve).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns an error if the secrets are missing although the cluster exists. A plan with temporary secrets would report every VM
+    /// and address of the cluster as foreign.
+    pub(crate) async fn refuse_existing_cluster(&self) -> Result<(), CommandError> {
+        if self.is_draft && !self.is_own_lab() {
+            cluster_evidence::refuse_existing(&self.chosen, &self.pve).await?;
         }
         Ok(())
     }
@@ -268,6 +304,11 @@ impl Session {
     /// Adds the addresses of all foreign VMs to the observed state.
     pub(crate) async fn observe_addresses(&self, observed: &mut Observed) {
         observe::observe_addresses(&self.desired, &self.pve, &mut observed.pve).await;
+    }
+
+    /// Adds the images on the hosts of all nodes to the observed state, for a plan that replaces nodes.
+    pub(crate) async fn observe_image_contents(&self, observed: &mut Observed) {
+        observe::observe_image_contents(&self.desired, &self.pve, &mut observed.pve).await;
     }
 
     /// Observes Proxmox only.
@@ -448,6 +489,22 @@ impl Session {
             None => Ok(()),
         }
     }
+}
+
+/// Secrets in the values of charts. In a lab, a missing secret is replaced by a placeholder.
+fn addon_secrets(
+    chosen: &Chosen,
+    is_lab: bool,
+    printer: &Printer,
+) -> Result<BTreeMap<Span, SecretText>, CommandError> {
+    let charts = addons::charts(chosen);
+    let is_rendered = |chart: &&AddonChart<'_>| !chart.is_vendored(chosen);
+    let wanted: Vec<&Spanned<SecretRef>> =
+        charts.iter().filter(is_rendered).flat_map(AddonChart::secrets).collect();
+    if is_lab {
+        return Ok(Resolver::for_lab(chosen, printer).by_place_or(&wanted, "rehearsal"));
+    }
+    Resolver::new(chosen, printer).by_place(&wanted)
 }
 
 fn api_at(address: IpAddr) -> Address {

@@ -29,7 +29,7 @@ pub(super) fn check(bundle: &Bundle) -> Result<(), CommandError> {
             );
             return Err(CommandError::failed(CommandCode::AuthorityExpired, message).hint(
                 "check the clock of this machine. If it is correct, the nodes reject every certificate: give them a new \
-                 authority by hand (talosctl rotate-ca), then add it to the secrets",
+                 authority as the Talos documentation on CA rotation describes, then add it to the secrets",
             ));
         }
     }

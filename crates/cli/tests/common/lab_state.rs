@@ -19,7 +19,7 @@ use talmox_talos_config::time::UnixTime;
 use tokio::runtime::Runtime;
 
 /// VM options with random values. These values differ between labs.
-const BY_CHANCE: [&str; 3] = ["digest", "vmgenid", "meta"];
+const RANDOM_OPTIONS: [&str; 3] = ["digest", "vmgenid", "meta"];
 
 /// Running lab, with the secrets of the cluster in the lab.
 pub(crate) struct LabState {
@@ -89,7 +89,7 @@ impl LabState {
             for guest in self.pve.send(&cluster::resources()).await.unwrap().guests {
                 let vm = Vm::new(&guest.node, guest.vmid);
                 let config = self.pve.send(&qemu::config(&vm)).await.unwrap();
-                let kept = config.iter().filter(|(key, _)| !BY_CHANCE.contains(key));
+                let kept = config.iter().filter(|(key, _)| !RANDOM_OPTIONS.contains(key));
                 let found = VmState {
                     host: guest.node.to_string(),
                     pool: guest.pool.map(|pool| pool.to_string()),

@@ -1,6 +1,6 @@
 //! `talmox check --live` finds VMs that have an address of the inventory.
 
-use crate::lab::{IN_FILE, Served};
+use crate::lab::{IN_FILE, ServedLab};
 use crate::support::Cluster;
 
 const SCENARIO: &str = "\
@@ -21,7 +21,7 @@ vms:
 fn addresses_in_configs_and_of_guest_agents_are_found() {
     let cluster = Cluster::new();
     cluster.folder.write("lab.yaml", SCENARIO);
-    let _lab = Served::in_file(&cluster, "--scenario lab.yaml");
+    let _lab = ServedLab::in_file(&cluster, "--scenario lab.yaml");
     let run = cluster.run(&format!("check --live {IN_FILE}"));
     assert_eq!(run.code, 1, "{}{}", run.stdout, run.stderr);
     for words in [

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::time::Duration;
 
 use serde_json::Value as Json;
 use talmox_pve::api::qemu::{self, Vm};
@@ -11,7 +12,7 @@ use talmox_talos_config::age::parse_identities;
 use talmox_talos_config::secrets::Bundle;
 use talmox_talos_config::sops;
 
-use crate::lab::{IN_FILE, Served};
+use crate::lab::{IN_FILE, ServedLab};
 use crate::lab_state::{LabState, VmState};
 use crate::support::{Cluster, KEYS, SECRETS};
 
@@ -20,7 +21,7 @@ const ADOPT: &str = "adopt --endpoint https://pve:8006 --talosconfig access --la
 /// Cluster that runs in a lab. Its inventory, secrets and markers were deleted.
 struct Orphaned {
     cluster: Cluster,
-    _lab: Served,
+    _lab: ServedLab,
     lab_state: LabState,
     bundle: Bundle,
 }
@@ -35,11 +36,16 @@ impl Orphaned {
     /// Creates a cluster with these lines added to its inventory. Then deletes the inventory, the secrets and the
     /// markers.
     fn new(lines: &str) -> Self {
+        Self::of(|text| format!("{text}{lines}"))
+    }
+
+    /// Like [`Orphaned::new`], with an edited inventory.
+    fn of(edit: impl FnOnce(String) -> String) -> Self {
         let cluster = Cluster::with_secrets();
         let path = "inventory/dev/cluster.yaml";
-        let text = format!("{}{lines}", cluster.folder.read(path));
+        let text = edit(cluster.folder.read(path));
         cluster.folder.write(path, &text);
-        let lab = Served::in_file(&cluster, "--inventory inventory --speed 50");
+        let lab = ServedLab::in_file(&cluster, "--inventory inventory --speed 50");
         let ready = serde_json::from_str(&cluster.folder.read("lab.json")).unwrap();
         let bundle = bundle(&cluster);
         let lab_state = LabState::new(&ready, bundle.clone());
@@ -48,6 +54,14 @@ impl Orphaned {
             assert_eq!(run.code, 0, "{command}: {}{}", run.stdout, run.stderr);
         }
         fs::remove_dir_all(cluster.folder.path().join("inventory")).unwrap();
+        let orphaned = Self { cluster, _lab: lab, lab_state, bundle };
+        orphaned.remove_markers();
+        orphaned
+    }
+
+    /// Replaces the notes of all VMs.
+    fn remove_markers(&self) {
+        let lab_state = &self.lab_state;
         for (vmid, vm) in lab_state.vms() {
             let target = Vm::new(&vm.host.parse().unwrap(), VmId::new(vmid).unwrap());
             let set = VmOptions::new().description("made by Terraform");
@@ -55,7 +69,6 @@ impl Orphaned {
             let request = qemu::set_config(&target, &change);
             lab_state.runtime.block_on(lab_state.pve.send(&request)).unwrap();
         }
-        Self { cluster, _lab: lab, lab_state, bundle }
     }
 
     /// VMs without their notes, and the notes of all VMs.
@@ -112,11 +125,60 @@ fn a_cluster_without_an_inventory_is_adopted_and_its_plan_is_empty() {
     assert!(!inventory.contains("patches:"), "{inventory}");
     orphaned.assert_empty_plan();
 
-    // A second `adopt` overwrites no file.
+    // A second `adopt` keeps the files that it would write, and overwrites no other file.
+    let secrets = cluster.folder.read(SECRETS);
+    let run = cluster.run(&format!("{ADOPT} --yes"));
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    assert_eq!(cluster.folder.read("inventory/dev/cluster.yaml"), inventory);
+    assert_eq!(cluster.folder.read(SECRETS), secrets);
+    let edited = format!("{inventory}# mine\n");
+    cluster.folder.write("inventory/dev/cluster.yaml", &edited);
     let run = cluster.run(&format!("{ADOPT} --yes"));
     assert_eq!(run.code, 1, "{}{}", run.stdout, run.stderr);
     assert!(run.stderr.contains("exists already"), "{}", run.stderr);
-    assert_eq!(cluster.folder.read("inventory/dev/cluster.yaml"), inventory);
+    assert_eq!(cluster.folder.read("inventory/dev/cluster.yaml"), edited);
+    let (after, again) = orphaned.vms();
+    assert_eq!((after, again), (before, notes));
+}
+
+/// The first run wrote its files, and was interrupted before it marked the VMs.
+#[test]
+fn a_run_that_ended_before_it_was_done_is_resumed() {
+    let orphaned = Orphaned::new("");
+    let cluster = &orphaned.cluster;
+    assert_eq!(cluster.run(&format!("{ADOPT} --yes")).code, 0);
+    let files = [cluster.folder.read("inventory/dev/cluster.yaml"), cluster.folder.read(SECRETS)];
+    orphaned.remove_markers();
+    let run = cluster.run(&format!("{ADOPT} --yes"));
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    let kept = [cluster.folder.read("inventory/dev/cluster.yaml"), cluster.folder.read(SECRETS)];
+    assert_eq!(kept, files);
+    let (_, notes) = orphaned.vms();
+    assert!(notes.iter().all(|text| text.contains("talmox/1 cluster=")), "{notes:?}");
+    orphaned.assert_empty_plan();
+}
+
+/// The VM of a control plane is off, and etcd still lists its member.
+#[test]
+fn a_member_of_etcd_without_an_adopted_node_is_listed() {
+    let planes = "  - {name: cp-2, ip: 10.0.0.12}\n  - {name: cp-3, ip: 10.0.0.13}\nworkers:\n";
+    let orphaned = Orphaned::of(|text| text.replace("workers:\n", planes));
+    let (cluster, lab) = (&orphaned.cluster, &orphaned.lab_state);
+    let is_third = |vm: &VmState| vm.config.get("name").is_some_and(|name| name == "cp-3");
+    let (vmid, vm) = lab.vms().into_iter().find(|(_, vm)| is_third(vm)).unwrap();
+    let target = Vm::new(&vm.host.parse().unwrap(), VmId::new(vmid).unwrap());
+    lab.runtime.block_on(async {
+        let running = lab.pve.start(&qemu::stop(&target, false)).await.unwrap();
+        lab.pve.finish(running, Duration::from_mins(10)).await.unwrap();
+    });
+    let run = cluster.run(&format!("{ADOPT} --yes --format json"));
+    assert_eq!(run.code, 1, "{}{}", run.stdout, run.stderr);
+    let result: Json = serde_json::from_str(&run.stdout).unwrap();
+    let left = result["left"].as_array().unwrap();
+    let is_member = |left: &&Json| {
+        left["node"] == "cp-3" && left["reason"].as_str().unwrap().contains("etcd lists it")
+    };
+    assert_eq!(left.iter().filter(is_member).count(), 1, "{result:#}");
 }
 
 /// Another tool may have applied its own patches to the machine configs. `adopt` turns the resulting settings into
@@ -149,7 +211,7 @@ fn a_cluster_whose_vms_are_elsewhere_is_not_adopted() {
     let mut ready: Json = serde_json::from_str(&cluster.folder.read("lab.json")).unwrap();
     // This Proxmox has none of the VMs.
     cluster.folder.write("other.yaml", "nodes: [{name: pve}]\n");
-    let _other = Served::in_file(cluster, "--scenario other.yaml");
+    let _other = ServedLab::in_file(cluster, "--scenario other.yaml");
     let other: Json = serde_json::from_str(&cluster.folder.read("lab.json")).unwrap();
     ready["pve"] = other["pve"].clone();
     cluster.folder.write("lab.json", &ready.to_string());

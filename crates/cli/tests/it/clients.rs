@@ -6,7 +6,7 @@ use talmox_talos_config::client::{kubeconfig, talosconfig};
 use talmox_talos_config::pki::Certificate;
 use talmox_talos_config::time::UnixTime;
 
-use crate::lab::{IN_FILE, Served};
+use crate::lab::{IN_FILE, ServedLab};
 use crate::support::Cluster;
 
 /// Certificate in a field of a client file.
@@ -158,7 +158,7 @@ fn a_path_that_is_not_a_regular_file_is_not_changed() {
 #[test]
 fn client_files_for_a_lab_use_its_addresses() {
     let cluster = Cluster::of_one_node();
-    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let _lab = ServedLab::in_file(&cluster, "--inventory inventory/dev --speed 20");
     let up = cluster.run(&format!("up --yes {IN_FILE}"));
     assert_eq!(up.code, 0, "{}", up.stderr);
     for kind in ["kubeconfig", "talosconfig"] {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use talmox_clock::Clock;
 
-use crate::lab::{IN_FILE, Served};
+use crate::lab::{IN_FILE, ServedLab};
 use crate::support::{Cluster, Folder, Run, repository, talmox};
 
 /// Lab options with a high speed at which no timeout of the lab is reached.
@@ -32,7 +32,7 @@ fn nodes_are_cloned_from_a_template() {
 #[test]
 fn templates_are_created_once_and_only_where_they_are_needed() {
     let cluster = Cluster::example("vm-module");
-    let lab = Served::in_file(&cluster, "--inventory inventory --speed 20");
+    let lab = ServedLab::in_file(&cluster, "--inventory inventory --speed 20");
     let create = format!("template create --yes {IN_FILE}");
     let run = cluster.run(&format!("plan {IN_FILE}"));
     assert_eq!(run.code, 1);
@@ -57,11 +57,11 @@ fn templates_are_created_once_and_only_where_they_are_needed() {
     let text = cluster.folder.read(file);
     let text = text.replace("talos_version: v1.12.4", "talos_version: v1.13.6");
     cluster.folder.write(file, &text);
-    let told = "nodes cannot be cloned from it: it has Talos v1.12.4, and v1.13.6 is needed";
+    let message = "nodes cannot be cloned from it: it has Talos v1.12.4, and v1.13.6 is needed";
     for (command, code) in [("template create --yes", 1), ("up --yes", 1), ("template list", 0)] {
         let run = cluster.run(&format!("{command} {IN_FILE}"));
         assert_eq!(run.code, code, "{command}: {}{}", run.stdout, run.stderr);
-        assert!(run.stderr.contains(told), "{command}: {}", run.stderr);
+        assert!(run.stderr.contains(message), "{command}: {}", run.stderr);
     }
     let listed = json(&cluster.run(&format!("template list --format json {IN_FILE}")));
     assert_eq!(listed[0]["talos_version"], "v1.12.4");
@@ -75,7 +75,7 @@ fn templates_are_created_once_and_only_where_they_are_needed() {
 #[test]
 fn a_cluster_is_created_and_destroyed_in_a_lab() {
     let cluster = Cluster::with_secrets();
-    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let _lab = ServedLab::in_file(&cluster, "--inventory inventory/dev --speed 20");
     let (up, status) = (format!("up --yes {IN_FILE}"), format!("status --format json {IN_FILE}"));
     // A missing VM counts as a difference from the inventory.
     let before = cluster.run(&status);
@@ -147,13 +147,13 @@ fn a_shared_address_that_does_not_answer_is_reported() {
     let file = "inventory/dev/cluster.yaml";
     let text = cluster.folder.read(file).replace("vip:", "vip_by: kube-vip, vip:");
     cluster.folder.write(file, &text);
-    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let _lab = ServedLab::in_file(&cluster, "--inventory inventory/dev --speed 20");
     let up = format!("up --yes {IN_FILE}");
     let run = cluster.run(&up);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(run.stderr.contains("no add-on provides 10.0.0.20 yet"), "{}", run.stderr);
-    let told = "such as cp-1: https://10.0.0.20:6443 does not answer yet. Run `talmox up";
-    assert!(run.stdout.contains(told), "{}", run.stdout);
+    let message = "such as cp-1: https://10.0.0.20:6443 does not answer yet. Run `talmox up";
+    assert!(run.stdout.contains(message), "{}", run.stdout);
     let kubeconfig = cluster.folder.read("inventory/dev/kubeconfig");
     assert!(kubeconfig.starts_with("# Leads to one control plane"), "it is not marked");
     let run = cluster.run(&up);
@@ -226,9 +226,9 @@ fn a_live_check_reports_preflight_errors_and_changes_nothing() {
     assert!(run.stderr.contains("no extension siderolabs/no-such-thing"), "{}", run.stderr);
     assert!(run.stderr.contains("hint: correct `image.extensions`"), "{}", run.stderr);
     let run = cluster.run(&format!("check --live --format json {FAST}"));
-    let told: Json = serde_json::from_str(&run.stdout).unwrap();
-    assert_eq!(told["ok"], false);
-    let [finding] = told["findings"].as_array().unwrap().as_slice() else { panic!("{told:#}") };
+    let output: Json = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(output["ok"], false);
+    let [finding] = output["findings"].as_array().unwrap().as_slice() else { panic!("{output:#}") };
     assert_eq!(finding["severity"], "error");
     for field in ["code", "subject", "message", "hint"] {
         assert!(finding[field].is_string(), "{finding:#}");
@@ -240,8 +240,8 @@ fn a_live_check_reports_preflight_errors_and_changes_nothing() {
     let other = text.replace("10.0.", "10.1.").replace("name: ", "name: lab-");
     cluster.folder.write("inventory/lab/cluster.yaml", &other);
     let run = cluster.run(&format!("check --live {FAST}"));
-    let told = "dev: 1 error\n\nlab: no problems; `talmox up` can start\n";
-    assert_eq!((run.code, run.stdout.as_str()), (1, told), "{}", run.stderr);
+    let expected = "dev: 1 error\n\nlab: no problems; `talmox up` can start\n";
+    assert_eq!((run.code, run.stdout.as_str()), (1, expected), "{}", run.stderr);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::Value as Json;
 
-use crate::lab::{IN_FILE, Served};
+use crate::lab::{IN_FILE, ServedLab};
 use crate::support::{Cluster, SECRETS};
 
 #[test]
@@ -15,7 +15,7 @@ fn findings_are_in_the_json_output() {
     let path = "inventory/dev/cluster.yaml";
     let text = cluster.folder.read(path);
     cluster.folder.write(path, &text.replace("ip: 10.0.0.21", "ip: 10.0.0.21, protection: true"));
-    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let _lab = ServedLab::in_file(&cluster, "--inventory inventory/dev --speed 20");
     let up = cluster.run(&format!("up --yes {IN_FILE}"));
     assert_eq!(up.code, 0, "{}", up.stderr);
     let run = cluster.run(&format!("destroy --secrets --yes --format json {IN_FILE}"));
@@ -84,7 +84,7 @@ fn is_done(reported: &[Json], step: &str) -> bool {
 }
 
 /// Names of the VMs, and whether each VM runs. Asserts that no Proxmox task is running.
-fn vms(lab: &Served) -> Option<BTreeMap<String, bool>> {
+fn vms(lab: &ServedLab) -> Option<BTreeMap<String, bool>> {
     let tasks = lab.get("/nodes/pve/tasks?source=active")?;
     assert_eq!(tasks["data"], Json::Array(vec![]), "they go on");
     let vms = lab.get("/nodes/pve/qemu")?;
@@ -98,7 +98,7 @@ fn an_interrupted_run_reports_the_done_steps_and_how_to_resume() {
     let slow = "faults:\n  - {task: qmstop, times: 2, delay: 60s}\n  - {task: qmdestroy, times: 2, delay: 2m}\n";
     cluster.folder.write("faults.yaml", slow);
     let lab =
-        Served::in_file(&cluster, "--inventory inventory/dev --speed 20 --faults faults.yaml");
+        ServedLab::in_file(&cluster, "--inventory inventory/dev --speed 20 --faults faults.yaml");
     let up = cluster.run(&format!("up --yes {IN_FILE}"));
     assert_eq!(up.code, 0, "{}", up.stderr);
     for (signal, task, times) in [("INT", "qmstop", 1), ("TERM", "qmdestroy", 2)] {
@@ -138,7 +138,7 @@ fn a_second_signal_ends_the_process_at_once() {
     let cluster = Cluster::of_one_node();
     cluster.folder.write("faults.yaml", "faults:\n  - {task: qmcreate, delay: 2m}\n");
     let lab =
-        Served::in_file(&cluster, "--inventory inventory/dev --speed 20 --faults faults.yaml");
+        ServedLab::in_file(&cluster, "--inventory inventory/dev --speed 20 --faults faults.yaml");
     let mut up = RunningCommand::start(&cluster, "up");
     up.signal_at(("the task qmcreate", 1), "INT");
     up.signal_at(("run_stopping", 1), "INT");
@@ -157,7 +157,7 @@ fn clusters_after_an_interrupt_are_not_processed() {
     cluster.folder.write("inventory/ops/cluster.yaml", &other);
     cluster.folder.write("faults.yaml", "faults:\n  - {task: qmdestroy, delay: 60s}\n");
     let lab =
-        Served::in_file(&cluster, "--inventory inventory/dev --speed 20 --faults faults.yaml");
+        ServedLab::in_file(&cluster, "--inventory inventory/dev --speed 20 --faults faults.yaml");
     let up = cluster.run(&format!("up dev --yes {IN_FILE}"));
     assert_eq!(up.code, 0, "{}", up.stderr);
     let mut destroy = RunningCommand::start(&cluster, "destroy dev ops");
@@ -177,7 +177,7 @@ fn clusters_after_an_interrupt_are_not_processed() {
 #[test]
 fn destroy_requires_the_cluster_name_as_confirmation() {
     let cluster = Cluster::of_one_node();
-    let lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let lab = ServedLab::in_file(&cluster, "--inventory inventory/dev --speed 20");
     let up = cluster.run(&format!("up --yes {IN_FILE}"));
     assert_eq!(up.code, 0, "{}", up.stderr);
     let destroy = format!("destroy --secrets {IN_FILE}");

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
 
-use crate::lab::{IN_FILE, Served};
+use crate::lab::{IN_FILE, ServedLab};
 use crate::support::{Cluster, Run};
 
 /// Faults: the creation of the first VM fails, and a later creation is slow.
@@ -45,7 +45,7 @@ fn failed_killed_and_interrupted_runs_are_listed_and_resumed() {
     let cluster = Cluster::with_secrets();
     cluster.folder.write("faults.yaml", FAULTS);
     let serve = "--inventory inventory/dev --speed 20 --faults faults.yaml";
-    let _lab = Served::in_file(&cluster, serve);
+    let _lab = ServedLab::in_file(&cluster, serve);
     let up = format!("up --yes {IN_FILE}");
 
     // The cause is reported once, with a hint. Skipped steps are only counted.
@@ -68,6 +68,10 @@ fn failed_killed_and_interrupted_runs_are_listed_and_resumed() {
     printed.read_to_string(&mut rest).unwrap();
     assert_eq!(stopped.wait().unwrap().code(), Some(1), "{rest}");
     assert!(rest.contains("Stopping: ") && rest.contains("Ctrl-C again quits at once"), "{rest}");
+    let stopping = rest.lines().find(|line| line.contains("Stopping: ")).unwrap();
+    for words in [" steps are done, and ", "The same command resumes the run."] {
+        assert!(stopping.contains(words), "{stopping}");
+    }
     assert!(rest.contains("hint: run the same command to resume"), "{rest}");
 
     let run = cluster.run(&up);

@@ -60,6 +60,12 @@ fn every_command_explains_itself() {
     let mut out = String::new();
     for (name, text) in &found {
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{name}: {text}");
+        let is_cut = |pair: &[&str]| {
+            !pair[0].is_empty() && !pair[0].contains(' ') && !pair[0].ends_with(['.', ':'])
+        };
+        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with(' ')).collect();
+        let cut = lines.windows(2).find(|pair| is_cut(pair) && !pair[1].is_empty());
+        assert!(cut.is_none(), "{name}: a text is wrapped twice: {cut:?}");
         let examples = text.lines().skip_while(|line| *line != "Examples:").skip(1);
         for line in examples.take_while(|line| !line.is_empty()) {
             let is_whole = line.starts_with("  talmox ") || line.starts_with("  man ");
@@ -70,6 +76,27 @@ fn every_command_explains_itself() {
         out.push_str(&format!("==== {}\n{}\n\n", name.trim_end(), shown.trim_end()));
     }
     insta::assert_snapshot!(out);
+}
+
+#[test]
+fn only_options_of_the_lab_are_listed_under_their_heading() {
+    let mut found = vec![];
+    all(&[], &mut found);
+    for (name, text) in &found {
+        let listed = text.lines().skip_while(|line| *line != "Lab options:").skip(1);
+        let listed = listed.take_while(|line| line.is_empty() || line.starts_with(' '));
+        for line in listed.filter(|line| line.trim_start().starts_with("--")) {
+            assert!(line.trim_start().starts_with("--lab"), "{name}: {line}");
+        }
+    }
+    for command in ["up", "plan", "node reboot", "node shutdown", "node drain", "node replace"] {
+        let path: Vec<String> = command.split(' ').map(str::to_owned).collect();
+        let text = help(&path);
+        let (_, option) = text.split_once("--max-unavailable <WORKERS>").unwrap();
+        let words: Vec<&str> = option.split_whitespace().take(60).collect();
+        let words = words.join(" ");
+        assert!(words.contains("number of workers") && words.contains("[default: 1]"), "{words}");
+    }
 }
 
 #[test]

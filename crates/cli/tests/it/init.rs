@@ -1,6 +1,6 @@
 //! `talmox init`
 
-use crate::lab::Served;
+use crate::lab::ServedLab;
 use crate::support::{Cluster, Folder};
 use insta::assert_snapshot;
 
@@ -201,7 +201,7 @@ fn an_interrupted_prompt_writes_nothing_and_restores_the_terminal() {
 #[test]
 fn a_declined_certificate_repeats_the_url_prompt() {
     let cluster = Cluster::new();
-    let lab = Served::in_file(&cluster, "");
+    let lab = ServedLab::in_file(&cluster, "");
     let folder = Folder::new();
     let Some(mut typing) = folder.typing("init") else { return };
     typing.write(&format!("lab\n{}\n", lab.pve("url")));

@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use crate::support::{Cluster, Kubectl};
 
 /// Process that is killed on drop.
-struct Kept(Child);
+struct KilledOnDrop(Child);
 
-impl Drop for Kept {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         self.0.kill().ok();
         self.0.wait().ok();
@@ -27,7 +27,7 @@ fn a_kept_lab_writes_a_kubeconfig_for_kubectl_and_ends_with_ctrl_c() {
         .stdout(File::create(folder.join("printed")).unwrap())
         .stderr(Stdio::piped())
         .spawn();
-    let mut kept = Kept(process.unwrap());
+    let mut kept = KilledOnDrop(process.unwrap());
     let mut errors = BufReader::new(kept.0.stderr.take().unwrap());
     let mut said = String::new();
     while !said.contains("The lab runs until Ctrl-C.") {

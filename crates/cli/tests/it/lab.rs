@@ -8,18 +8,18 @@ use std::time::Duration;
 use serde_json::Value as Json;
 use talmox_clock::Clock;
 
-use crate::support::{Cluster, Folder, cannot_try};
+use crate::support::{Cluster, Folder, skip_test};
 
 /// Lab in a separate process. The process is killed on drop.
-pub(crate) struct Served {
+pub(crate) struct ServedLab {
     process: Child,
     ready: Json,
 }
 
-/// Option that connects a command to the lab of `Served::in_file`.
+/// Option that connects a command to the lab of `ServedLab::in_file`.
 pub(crate) const IN_FILE: &str = "--lab-at lab.json";
 
-impl Served {
+impl ServedLab {
     fn start(folder: &Path, args: &str) -> Self {
         Self::of(serve(folder).args(args.split_whitespace()))
     }
@@ -58,7 +58,7 @@ impl Served {
         let output = match output {
             Ok(output) => output,
             Err(error) => {
-                cannot_try(&format!("there is no curl: {error}"));
+                skip_test(&format!("there is no curl: {error}"));
                 return None;
             }
         };
@@ -86,7 +86,7 @@ fn serve(folder: &Path) -> Command {
     command
 }
 
-impl Drop for Served {
+impl Drop for ServedLab {
     fn drop(&mut self) {
         self.process.kill().ok();
         self.process.wait().ok();
@@ -97,7 +97,7 @@ impl Drop for Served {
 fn the_json_line_has_addresses_and_credentials_and_sigterm_ends_the_lab() {
     let folder = Folder::new();
     for signal in ["TERM", "INT"] {
-        let lab = Served::start(folder.path(), "--release 8.4 --seed 7");
+        let lab = ServedLab::start(folder.path(), "--release 8.4 --seed 7");
         assert!(lab.pve("url").starts_with("https://127.0.0.1:"));
         assert_eq!(lab.pve("node"), "pve");
         assert_eq!(lab.pve("username"), "root@pam");
@@ -119,13 +119,13 @@ fn a_lab_with_state_continues_after_it_was_killed() {
     let folder = Folder::new();
     folder.write("lab.yaml", "nodes: [{name: atlas}]\n");
     let args = "--state kept --scenario lab.yaml --record calls.jsonl";
-    let first = Served::start(folder.path(), args);
+    let first = ServedLab::start(folder.path(), args);
     let (secret, print) =
         (first.pve("token_secret").to_owned(), first.pve("fingerprint").to_owned());
     let place = first.ready["reach"]["10.0.0.11"].clone();
     assert!(place.is_string(), "{place}");
     assert_eq!(first.signal("KILL"), None);
-    let second = Served::start(folder.path(), "--state kept");
+    let second = ServedLab::start(folder.path(), "--state kept");
     assert_eq!(second.pve("node"), "atlas");
     assert_eq!(second.pve("token_secret"), secret);
     assert_eq!(second.pve("fingerprint"), print);
@@ -142,7 +142,7 @@ fn idle_connections_are_closed_for_new_ones() {
     let program = env!("CARGO_BIN_EXE_talmox");
     let mut shell = Command::new("sh");
     shell.args(["-c", "ulimit -n 100; exec \"$0\" lab serve --format json", program]);
-    let lab = Served::of(shell.current_dir(folder.path()));
+    let lab = ServedLab::of(shell.current_dir(folder.path()));
     let address = lab.pve("url").strip_prefix("https://").unwrap();
     let idle: Vec<_> = (0..200).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
     if let Some(version) = lab.get("/version") {
@@ -200,8 +200,14 @@ fn unused_faults_give_a_warning_and_unknown_objects_an_error() {
 
     let mut command = Command::new(env!("CARGO_BIN_EXE_talmox"));
     command.current_dir(cluster.folder.path()).stderr(Stdio::piped());
-    let mut lab =
-        Served::of(command.args(["lab", "serve", "--format", "json", "--faults", "faults.yaml"]));
+    let mut lab = ServedLab::of(command.args([
+        "lab",
+        "serve",
+        "--format",
+        "json",
+        "--faults",
+        "faults.yaml",
+    ]));
     let mut errors = lab.process.stderr.take().unwrap();
     assert_eq!(lab.signal("TERM"), Some(0));
     let mut printed = String::new();
@@ -219,7 +225,7 @@ fn dhcp_serves_every_card_that_uses_it() {
     let more = text.replace("ip: 10.0.0.21", &format!("ip: 10.0.0.21, nics: [{card}]"));
     assert_ne!(text, more);
     cluster.folder.write(path, &more);
-    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let _lab = ServedLab::in_file(&cluster, "--inventory inventory/dev --speed 20");
     let up = cluster.run(&format!("up --yes {IN_FILE}"));
     assert_eq!(up.code, 0, "{}", up.stderr);
     let addresses = cluster.run(&format!("node get 10.0.0.21 addresses {IN_FILE}")).stdout;

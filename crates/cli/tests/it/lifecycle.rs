@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use crate::lab::{IN_FILE, Served};
+use crate::lab::{IN_FILE, ServedLab};
 use crate::support::{Cluster, Folder, Run, SECRETS, talmox};
 
 fn has(cluster: &Cluster, path: &str) -> bool {
@@ -18,7 +18,7 @@ fn fine(run: Run) -> Run {
 #[test]
 fn up_generates_secrets_and_only_destroy_with_secrets_deletes_them() {
     let cluster = Cluster::new();
-    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let _lab = ServedLab::in_file(&cluster, "--inventory inventory/dev --speed 20");
 
     // `plan` writes no files, and its output is the same each time.
     let plan = fine(cluster.run(&format!("plan {IN_FILE}"))).stdout;
@@ -98,7 +98,7 @@ fn a_second_up_in_a_lab_recognises_its_kubeconfig() {
     let text = text.replace(", vip: 10.0.0.20", "");
     let text = format!("{text}endpoint: https://k8s.example:6443\n");
     cluster.folder.write("inventory/dev/cluster.yaml", &text);
-    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let _lab = ServedLab::in_file(&cluster, "--inventory inventory/dev --speed 20");
     fine(cluster.run(&format!("up --yes {IN_FILE}")));
     let kubeconfig = cluster.folder.read("inventory/dev/kubeconfig");
     assert!(kubeconfig.contains("server: https://k8s.example:6443\n"), "{kubeconfig}");
@@ -115,6 +115,34 @@ fn a_second_up_in_a_lab_recognises_its_kubeconfig() {
     assert_eq!(cluster.folder.read("inventory/dev/kubeconfig"), real);
 }
 
+/// Without changes, `up` takes no lock and observes the cluster once, as `plan` does.
+#[test]
+fn an_up_without_changes_sends_no_more_requests_than_plan() {
+    let cluster = Cluster::with_secrets();
+    let file = "inventory/dev/cluster.yaml";
+    let nodes = "  - {name: cp-2, ip: 10.0.0.12}\n  - {name: cp-3, ip: 10.0.0.13}\n\
+                 workers:\n  - {name: wk-2, ip: 10.0.0.22}\n";
+    cluster.folder.write(file, &cluster.folder.read(file).replace("workers:\n", nodes));
+    let record = "--inventory inventory/dev --speed 20 --record calls.jsonl";
+    let _lab = ServedLab::in_file(&cluster, record);
+    let calls = || -> Vec<Json> {
+        let text = cluster.folder.read("calls.jsonl");
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let calls_of = |command: &str| {
+        let before = calls().len();
+        let run = fine(cluster.run(&format!("{command} {IN_FILE}")));
+        (run, calls().split_off(before))
+    };
+    fine(cluster.run(&format!("up --yes {IN_FILE}")));
+    let (plan, by_plan) = calls_of("plan --detailed-exitcode");
+    assert_eq!(plan.stdout, "dev: nothing to do\n");
+    let (up, by_up) = calls_of("up --yes");
+    assert_eq!(up.stdout, "Nothing to do: the cluster matches the inventory.\n");
+    assert!(by_up.iter().all(|call| call["method"] == "GET"), "{by_up:#?}");
+    assert!(by_up.len() <= by_plan.len(), "{by_up:#?} instead of {by_plan:#?}");
+}
+
 #[test]
 fn a_token_is_kept_when_the_cluster_is_destroyed() {
     let cluster = Cluster::with_secrets();
@@ -122,7 +150,7 @@ fn a_token_is_kept_when_the_cluster_is_destroyed() {
     let text = cluster.folder.read(path).replace("https://pve:8006", "https://127.0.0.1:1");
     cluster.folder.write(path, &text);
     fine(cluster.run_with("secrets set proxmox.token", "talmox@pve!ci=secret"));
-    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let _lab = ServedLab::in_file(&cluster, "--inventory inventory/dev --speed 20");
     let gone = fine(cluster.run(&format!("destroy --secrets --yes {IN_FILE}"))).stderr;
     assert!(gone.contains("; proxmox.token is kept\n"), "{gone}");
     // If a token is available, new secrets require an answer of Proxmox.
@@ -141,7 +169,7 @@ fn a_token_is_kept_when_the_cluster_is_destroyed() {
 #[test]
 fn messages_for_clusters_without_talos_do_not_mention_it() {
     let cluster = Cluster::example("ubuntu-cluster");
-    let _lab = Served::in_file(&cluster, "--inventory inventory --speed 20");
+    let _lab = ServedLab::in_file(&cluster, "--inventory inventory --speed 20");
     let up = fine(cluster.run(&format!("up --yes {IN_FILE}"))).stdout;
     assert!(up.contains("7 nodes run Ubuntu.\n"), "{up}");
     assert!(up.contains("  talmox status --lab-at lab.json\n"), "{up}");
@@ -155,10 +183,10 @@ fn messages_for_clusters_without_talos_do_not_mention_it() {
 fn every_json_error_has_the_same_format() {
     let cluster = Cluster::new();
     let error = |run: Run| -> Json {
-        let told: Json = serde_json::from_str(&run.stdout).unwrap();
-        assert_eq!(told["error"]["exit_code"], run.code);
+        let output: Json = serde_json::from_str(&run.stdout).unwrap();
+        assert_eq!(output["error"]["exit_code"], run.code);
         assert!(!run.stderr.is_empty(), "people are told too");
-        told["error"].clone()
+        output["error"].clone()
     };
     let usage = error(cluster.run("up --format json --labb"));
     assert_eq!((&usage["code"], &usage["exit_code"]), (&"usage".into(), &64.into()));
@@ -238,7 +266,7 @@ fn clusters_that_share_a_folder_have_separate_files_and_runs() {
     cluster.folder.write("inventory/c1.yaml", &one);
     cluster.folder.write("inventory/c2.yaml", &one.replace("10.0.", "10.9."));
     let lab = format!("{ONE} {IN_FILE}");
-    let _lab = Served::in_file(&cluster, &format!("{ONE} --speed 20"));
+    let _lab = ServedLab::in_file(&cluster, &format!("{ONE} --speed 20"));
     fine(cluster.run(&format!("up --yes {lab}")));
     let kept = cluster.folder.read("inventory/c1.kubeconfig");
     assert!(kept.contains("current-context: admin@c1\n"));

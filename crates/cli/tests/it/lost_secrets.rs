@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::lab::Served;
+use crate::lab::ServedLab;
 use crate::support::{Cluster, SECRETS};
 
 const PATH: &str = "inventory/dev/cluster.yaml";
@@ -18,14 +18,14 @@ const COMMANDS: [&str; 6] = [
 ];
 
 /// Lab with one VM, and an inventory without secrets that names the Proxmox of the lab.
-fn with_vm(config: &str, faults: &str) -> (Served, Cluster) {
+fn with_vm(config: &str, faults: &str) -> (ServedLab, Cluster) {
     let mut cluster = Cluster::new().with_token("{env: TOKEN}");
     let scenario = format!(
         "nodes: [{{name: pve}}]\nvms:\n  - vmid: 777\n    node: pve\n    status: stopped\n    config: {{memory: 512, {config}}}\n"
     );
     cluster.folder.write("lab.yaml", &scenario);
     cluster.folder.write("faults.yaml", faults);
-    let lab = Served::in_file(&cluster, "--scenario lab.yaml --faults faults.yaml");
+    let lab = ServedLab::in_file(&cluster, "--scenario lab.yaml --faults faults.yaml");
     cluster.set("TOKEN", format!("{}={}", lab.pve("token_id"), lab.pve("token_secret")));
     fs::copy(lab.pve("ca"), cluster.folder.path().join("inventory/dev/ca.pem")).unwrap();
     let proxmox = format!("endpoint: {}, ca_file: ca.pem", lab.pve("url"));
@@ -85,6 +85,23 @@ fn a_vm_of_the_cluster_prevents_new_secrets() {
         let run = cluster.run("secrets init");
         assert_eq!(run.code, 0, "{config}: {}", run.stderr);
         assert!(has_secrets(&cluster));
+    }
+}
+
+/// Without its secrets, every VM and address of the cluster looks foreign. Only the cause is reported.
+#[test]
+fn live_checks_report_missing_secrets_once() {
+    for config in ["name: cp-1, tags: talmox;dev", "name: x, tags: talmox;dev"] {
+        let (_lab, cluster) = with_vm(config, "faults: []\n");
+        let run = cluster.run("check --live");
+        assert_eq!(run.code, 1, "{}{}", run.stdout, run.stderr);
+        assert_eq!(run.stderr.matches("error[").count(), 1, "{}", run.stderr);
+        assert!(run.stderr.contains("VM 777 on pve has its tags"), "{}", run.stderr);
+        assert!(run.stderr.contains("hint: restore "), "{}", run.stderr);
+        for word in ["delete", "destroy", "vm-foreign"] {
+            assert!(!run.stderr.contains(word), "{word}: {}", run.stderr);
+        }
+        assert!(!has_secrets(&cluster));
     }
 }
 

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![expect(clippy::disallowed_methods, reason = "data from elsewhere is named by variables")]
 
+mod addons;
 mod address_conflict;
 mod adopt;
 mod check;
@@ -23,6 +24,7 @@ mod lab;
 #[path = "../common/lab_state.rs"]
 mod lab_state;
 mod lifecycle;
+mod lost_marker;
 mod lost_secrets;
 mod node;
 mod node_life;

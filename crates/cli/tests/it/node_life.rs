@@ -9,7 +9,7 @@ use talmox_talos_config::age::parse_identities;
 use talmox_talos_config::secrets::Bundle;
 use talmox_talos_config::sops;
 
-use crate::lab::{IN_FILE, Served};
+use crate::lab::{IN_FILE, ServedLab};
 use crate::lab_state::LabState;
 use crate::support::{Cluster, KEYS, Run, SECRETS};
 
@@ -20,7 +20,7 @@ const API: &str = "10.0.0.11";
 pub(crate) struct CreatedCluster {
     pub(crate) cluster: Cluster,
     pub(crate) state: LabState,
-    _lab: Served,
+    _lab: ServedLab,
 }
 
 impl CreatedCluster {
@@ -37,7 +37,7 @@ impl CreatedCluster {
         cluster.folder.write(INVENTORY, &format!("{text}{workers}"));
         cluster.folder.write("faults.yaml", faults);
         let args = "--inventory inventory/dev --speed 50 --faults faults.yaml";
-        let lab = Served::in_file(&cluster, args);
+        let lab = ServedLab::in_file(&cluster, args);
         let created = Self { state: lab_state(&cluster), cluster, _lab: lab };
         created.fine("up --yes");
         created
@@ -118,13 +118,15 @@ fn nodes_are_rebooted_shut_down_started_and_drained() {
     );
 
     let shut = created.fine("node shutdown wk-1 --yes").stderr;
-    assert!(shut.contains("vm wk-1") && shut.contains("node/wk-1/drain"), "{shut}");
+    assert!(shut.contains("~ vm wk-1  (shutdown)\n") && shut.contains("node/wk-1/drain"), "{shut}");
+    assert!(shut.contains("dev: 1 to shut down, in 2 steps\n"), "{shut}");
     assert_eq!(created.running(), ["cp-1", "wk-2"]);
     assert!(!created.schedulable().contains(&"wk-1".to_owned()));
     let again = created.fine("node shutdown wk-1 --yes").stdout;
     assert!(again.contains("Nothing to do: the nodes do not run."), "{again}");
     created.fails("node reboot wk-1 --yes", 1, &["error[vm-stopped]: wk-1: "]);
-    created.fine("node start wk-1 --yes");
+    let started = created.fine("node start wk-1 --yes").stderr;
+    assert!(started.contains("~ vm wk-1  (start)\n"), "{started}");
     assert_eq!(created.running(), all);
     assert_eq!(created.schedulable(), all);
 
@@ -179,6 +181,7 @@ fn a_node_is_replaced_only_with_consent_to_lose_its_disks() {
 
     let replaced = created.fine("node replace wk-1 --allow-removal --yes").stderr;
     assert!(replaced.contains("vm/wk-1/destroy"), "{replaced}");
+    assert!(!replaced.contains("image local:import/"), "the image exists: {replaced}");
     assert_eq!(created.vms(), before, "the node keeps its vmid");
     assert_eq!(created.schedulable(), ["cp-1", "wk-1"]);
     let plan = created.run("plan --detailed-exitcode");

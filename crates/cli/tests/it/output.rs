@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use serde_json::{Value as Json, json};
 
-use crate::lab::{IN_FILE, Served};
+use crate::lab::{IN_FILE, ServedLab};
 use crate::support::{Cluster, Run};
 
 const INVENTORY: &str = "inventory/dev/cluster.yaml";
@@ -39,7 +39,7 @@ fn addresses_and_versions_are_read_from_agents_and_nodes() {
         "{rehearsed}"
     );
 
-    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let _lab = ServedLab::in_file(&cluster, "--inventory inventory/dev --speed 20");
     let up = fine(cluster.run(&format!("up --yes {IN_FILE}"))).stdout;
     assert!(up.contains("  10.0.0.100  ") && up.contains("  10.0.0.101  "), "{up}");
     let output = |what: &str| fine(cluster.run(&format!("output {what} {IN_FILE}")));
@@ -101,7 +101,7 @@ fn a_node_that_does_not_answer_is_marked_and_the_others_are_shown() {
     let hung = "faults: [{path: /version, nth: 3, times: always, hang: true}]\n";
     cluster.folder.write("faults.yaml", hung);
     let lab =
-        Served::in_file(&cluster, "--inventory inventory/dev --speed 20 --faults faults.yaml");
+        ServedLab::in_file(&cluster, "--inventory inventory/dev --speed 20 --faults faults.yaml");
     fine(cluster.run(&format!("up --yes {IN_FILE}")));
 
     let run = cluster.run(&format!("status --timeout 10s --format json {IN_FILE}"));

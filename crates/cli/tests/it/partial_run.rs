@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use crate::lab::{IN_FILE, Served};
+use crate::lab::{IN_FILE, ServedLab};
 use crate::support::{Cluster, Run};
 
 const INVENTORY: &str = "inventory/dev/cluster.yaml";
@@ -19,7 +19,7 @@ fn ended(run: Run, code: i32) -> Run {
 
 /// Names of the VMs in the lab. `None` if the VMs cannot be listed. For some seconds Proxmox lists a new VM with a default name such as
 /// `VM 104`, so the list is read until all VMs have their own names, at most for 10 seconds.
-fn vm_names(lab: &Served) -> Option<Vec<String>> {
+fn vm_names(lab: &ServedLab) -> Option<Vec<String>> {
     let mut names = vec![];
     for _ in 0..100 {
         let listed = lab.get("/cluster/resources?type=vm")?;
@@ -74,7 +74,7 @@ fn only_images_are_fetched_if_nothing_else_is_selected() {
 #[test]
 fn changes_without_consent_or_with_an_error_do_not_block_the_others() {
     let cluster = Cluster::with_secrets();
-    let lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let lab = ServedLab::in_file(&cluster, "--inventory inventory/dev --speed 20");
     let up = format!("up --yes {IN_FILE}");
     ended(cluster.run(&up), 0);
     let used = cluster.run(&format!("output cp-1.vmid {IN_FILE}")).stdout;
@@ -102,12 +102,20 @@ fn changes_without_consent_or_with_an_error_do_not_block_the_others() {
     assert_eq!(result["changed"], false);
     let left = result["left"].as_array().unwrap();
     assert!(left.iter().any(|line| line.as_str().unwrap().contains("wk-1")), "{result:#}");
-    // On a terminal, `up` asks for the name of the node.
-    for answer in ["", "yes", "y"] {
-        let typed = cluster.folder.typed(&format!("up {IN_FILE}"), &format!("{answer}\n"));
+    assert_eq!(left.len(), 1, "a removed node has one line: {result:#}");
+    // On a terminal, `up` asks for the name of the node. After another answer, it asks again.
+    for wrong in [&[] as &[&str], &["yes"], &["wk-2", "y"]] {
+        let answers: String = wrong.iter().map(|answer| format!("{answer}\n")).collect();
+        let typed = cluster.folder.typed(&format!("up {IN_FILE}"), &format!("{answers}\n"));
         let Some((code, shown)) = typed else { break };
         assert_eq!(code, Some(3), "{shown}");
-        assert!(shown.contains("The disks of wk-1 would be deleted."), "{shown}");
+        let asked = shown.matches("The disks of wk-1 would be deleted.").count();
+        assert_eq!(asked, wrong.len() + 1, "{shown}");
+        for answer in wrong {
+            let message = format!("`{answer}` is not the name of this node.");
+            assert!(shown.contains(&message), "{shown}");
+        }
+        assert!(shown.contains("wk-1 is left as it is."), "{shown}");
     }
     if let Some(names) = vm_names(&lab) {
         assert_eq!(names, ["cp-1", "wk-1", "wk-2"]);
@@ -121,17 +129,34 @@ fn changes_without_consent_or_with_an_error_do_not_block_the_others() {
 #[test]
 fn an_ignored_difference_is_shown_and_not_changed() {
     let cluster = Cluster::of_one_node();
-    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let _lab = ServedLab::in_file(&cluster, "--inventory inventory/dev --speed 20");
     ended(cluster.run(&format!("up --yes {IN_FILE}")), 0);
     let text = cluster.folder.read(INVENTORY);
     let ignored = "10.0.0.11, cores: 3, ignore: [{path: cores, reason: a test needs it}]}";
     cluster.folder.write(INVENTORY, &text.replace("10.0.0.11}", ignored));
     let plan = ended(cluster.run(&format!("plan --detailed-exitcode {IN_FILE}")), 0).stdout;
-    assert!(plan.contains("left: ignored)"), "{plan}");
+    assert!(plan.contains("not done: ignored)"), "{plan}");
     assert!(plan.contains("# a test needs it\n"), "{plan}");
     assert!(plan.ends_with("dev: nothing to do; 1 difference is ignored\n"), "{plan}");
     let up = ended(cluster.run(&format!("up {IN_FILE}")), 0).stdout;
     assert!(up.ends_with("except for ignored differences.\n"), "{up}");
     let status = ended(cluster.run(&format!("status {IN_FILE}")), 0).stdout;
     assert!(status.contains("vm cp-1: cores (ignored: a test needs it)"), "{status}");
+}
+
+/// A limited run does not wait for the other nodes, so the summary must not count them as ready.
+#[test]
+fn the_summary_of_a_limited_run_states_what_kubernetes_reports() {
+    let cluster = Cluster::with_secrets();
+    let _lab = ServedLab::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    ended(cluster.run(&format!("up --yes {IN_FILE}")), 0);
+    ended(cluster.run(&format!("node shutdown wk-1 --yes {IN_FILE}")), 0);
+    // Kubernetes reports a node whose kubelet stopped as not ready after 40 seconds of lab time.
+    thread::sleep(Duration::from_secs(5));
+    let text = cluster.folder.read(INVENTORY);
+    let patch = "patches: {all: [{machine: {nodeLabels: {rack: row-7}}}]}\n";
+    cluster.folder.write(INVENTORY, &format!("{text}{patch}"));
+    let run = ended(cluster.run(&format!("up --yes --node cp-1 --only configs {IN_FILE}")), 0);
+    let state = "1 of 2 nodes is Ready, 1 of 2 nodes is NotReady: Kubernetes v1.";
+    assert!(run.stdout.contains(state), "{}{}", run.stdout, run.stderr);
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use insta::assert_snapshot;
 use serde_json::Value as Json;
 
-use crate::lab::{IN_FILE, Served};
+use crate::lab::{IN_FILE, ServedLab};
 use crate::support::{Cluster, Run};
 
 const INVENTORY: &str = "inventory/dev/cluster.yaml";
@@ -144,7 +144,7 @@ fn elements(xml: &str) -> Vec<Element<'_>> {
 #[test]
 fn a_saved_plan_is_executed_only_if_nothing_has_changed() {
     let cluster = Cluster::of_one_node();
-    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let _lab = ServedLab::in_file(&cluster, "--inventory inventory/dev --speed 20");
     let nothing_is_there = || {
         let run = fine(cluster.run(&format!("destroy --format json {IN_FILE}")));
         assert_eq!(run.stdout, "{\"cluster\":\"dev\",\"changed\":false,\"findings\":[]}\n");

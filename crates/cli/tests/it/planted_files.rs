@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::PathBuf;
 
-use crate::lab::{IN_FILE, Served};
+use crate::lab::{IN_FILE, ServedLab};
 use crate::support::{Cluster, SECRETS, skipped};
 
 const PATH: &str = "inventory/dev/cluster.yaml";
@@ -18,7 +18,7 @@ fn at(cluster: &Cluster, name: &str) -> PathBuf {
 #[test]
 fn links_at_the_paths_of_the_lock_are_not_followed() {
     let cluster = Cluster::of_one_node();
-    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 40");
+    let _lab = ServedLab::in_file(&cluster, "--inventory inventory/dev --speed 40");
     cluster.folder.write("victim", "precious\n");
     fs::create_dir(at(&cluster, "elsewhere")).unwrap();
     let commands = [format!("up --yes {IN_FILE}"), format!("destroy --yes {IN_FILE}")];

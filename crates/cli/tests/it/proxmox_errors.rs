@@ -3,8 +3,8 @@
 use std::fs;
 use std::process::Command;
 
-use crate::lab::{IN_FILE, Served};
-use crate::support::{Cluster, cannot_try};
+use crate::lab::{IN_FILE, ServedLab};
+use crate::support::{Cluster, skip_test};
 
 const PATH: &str = "inventory/dev/cluster.yaml";
 const TOKEN: &str = "talmox@pve!ci=00000000-0000-4000-8000-000000000000";
@@ -41,7 +41,7 @@ fn an_endpoint_that_does_not_answer_is_named() {
 
 #[test]
 fn a_certificate_that_is_not_trusted_is_named() {
-    let lab = Served::in_file(&cluster("endpoint: https://pve:8006"), "");
+    let lab = ServedLab::in_file(&cluster("endpoint: https://pve:8006"), "");
     let endpoint = format!("endpoint: {}", lab.pve("url"));
     reports(
         &cluster(&endpoint),
@@ -54,7 +54,7 @@ fn a_certificate_that_is_not_trusted_is_named() {
 
 #[test]
 fn an_unknown_token_is_named() {
-    let lab = Served::in_file(&cluster("endpoint: https://pve:8006"), "");
+    let lab = ServedLab::in_file(&cluster("endpoint: https://pve:8006"), "");
     let cluster = cluster(&format!("endpoint: {}, ca_file: ca.pem", lab.pve("url")));
     fs::copy(lab.pve("ca"), cluster.folder.path().join("inventory/dev/ca.pem")).unwrap();
     reports(&cluster, &["status 401", "Proxmox does not accept the token"]);
@@ -74,7 +74,7 @@ fn connections(cluster: &Cluster, args: &str) -> Option<(String, Vec<String>)> {
     let output = match output {
         Ok(output) if folder.join("calls.txt").exists() => output,
         other => {
-            cannot_try(&format!("connections cannot be traced with strace: {other:?}"));
+            skip_test(&format!("connections cannot be traced with strace: {other:?}"));
             return None;
         }
     };
@@ -97,7 +97,7 @@ fn addresses_outside_a_lab_are_neither_connected_to_nor_resolved() {
     let text = format!("{text}image: {{factory: 'https://factory.example'}}\n");
     cluster.folder.write(PATH, &text);
     // The lab was started without the inventory, so it has neither the network nor the Image Factory of this inventory.
-    let lab = Served::in_file(&cluster, "");
+    let lab = ServedLab::in_file(&cluster, "");
     for command in ["status", "plan", "node get cp-1 hostname", "node get talos.example hostname"] {
         let Some((printed, calls)) = connections(&cluster, &format!("{command} {IN_FILE}")) else {
             return;

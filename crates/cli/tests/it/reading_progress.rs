@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use talmox_clock::Clock;
 
-use crate::lab::{IN_FILE, Served};
+use crate::lab::{IN_FILE, ServedLab};
 use crate::support::Cluster;
 
 /// Fault with a delay that is longer than the start of the program on a busy machine.
@@ -16,7 +16,8 @@ const SLOW: &str = "faults: [{path: /version, delay: 8s, times: always}]\n";
 fn the_first_line_is_printed_before_proxmox_answers() {
     let cluster = Cluster::of_one_node();
     cluster.folder.write("faults.yaml", SLOW);
-    let lab = Served::in_file(&cluster, "--inventory inventory/dev --speed 1 --faults faults.yaml");
+    let lab =
+        ServedLab::in_file(&cluster, "--inventory inventory/dev --speed 1 --faults faults.yaml");
     let clock = Clock::real();
     let started = clock.since_epoch();
     let mut up = Command::new(env!("CARGO_BIN_EXE_talmox"))
@@ -43,7 +44,7 @@ fn a_terminal_shows_the_progress_line_and_json_output_does_not() {
     let slow = "faults: [{path: \"/nodes/**\", delay: 20s, times: 6}]\n";
     cluster.folder.write("faults.yaml", slow);
     let _lab =
-        Served::in_file(&cluster, "--inventory inventory/dev --speed 20 --faults faults.yaml");
+        ServedLab::in_file(&cluster, "--inventory inventory/dev --speed 20 --faults faults.yaml");
     if let Some(mut typing) = cluster.folder.typing(&format!("up {IN_FILE}")) {
         typing.wait_for("\r\u{1b}[Kreading Proxmox");
         typing.wait_for("reading Proxmox: 1 host");

@@ -1,14 +1,14 @@
 //! `up` in a lab with a real kube-apiserver.
 
-use crate::lab::{IN_FILE, Served};
-use crate::support::{Cluster, Kubectl, Run, cannot_try};
+use crate::lab::{IN_FILE, ServedLab};
+use crate::support::{Cluster, Kubectl, Run, skip_test};
 
 /// Lab options for the real kube-apiserver and etcd. Prints a note and returns `None` if the programs are missing.
 fn flags() -> Option<String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let programs = variable("TALMOX_KUBE_APISERVER").zip(variable("TALMOX_ETCD"));
     let Some((apiserver, etcd)) = programs else {
-        cannot_try("TALMOX_KUBE_APISERVER and TALMOX_ETCD name no programs to run");
+        skip_test("TALMOX_KUBE_APISERVER and TALMOX_ETCD name no programs to run");
         return None;
     };
     Some(format!("--kube-apiserver {apiserver} --etcd {etcd}"))
@@ -67,7 +67,7 @@ fn addons_are_applied_to_a_real_api_server_and_owned() {
     let inventory = cluster.folder.read(file);
     cluster.folder.write(file, &format!("{inventory}addons:\n  - {{name: shop, files: [shop]}}\n"));
     cluster.folder.write("inventory/dev/shop/all.yaml", ADDON);
-    let lab = Served::in_file(&cluster, &format!("--inventory inventory/dev {flags}"));
+    let lab = ServedLab::in_file(&cluster, &format!("--inventory inventory/dev {flags}"));
     fine(&cluster.run(&format!("up --yes {IN_FILE}")));
     // A second run changes nothing.
     fine(&cluster.run(&format!("up --yes {IN_FILE}")));

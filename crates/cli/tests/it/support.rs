@@ -65,7 +65,7 @@ impl Folder {
     }
 
     /// Runs talmox on a terminal. The test types the answers step by step.
-    pub(crate) fn typing(&self, args: &str) -> Option<Typing> {
+    pub(crate) fn typing(&self, args: &str) -> Option<TestTerminal> {
         // `stty` sets a size, because the terminal of `script` has no size without a controlling terminal.
         let program = env!("CARGO_BIN_EXE_talmox");
         // With the timeout, a test with a missing answer fails instead of waiting forever.
@@ -81,17 +81,17 @@ impl Folder {
         let mut child = match child {
             Ok(child) => child,
             Err(error) => {
-                cannot_try(&format!("questions need util-linux's script: {error}"));
+                skip_test(&format!("questions need util-linux's script: {error}"));
                 return None;
             }
         };
         let (keys, screen) = (child.stdin.take(), child.stdout.take().unwrap());
-        Some(Typing { child, keys, screen, shown: vec![], waited: 0 })
+        Some(TestTerminal { child, keys, screen, shown: vec![], waited: 0 })
     }
 }
 
 /// Program on a terminal on which a test types.
-pub(crate) struct Typing {
+pub(crate) struct TestTerminal {
     child: Child,
     keys: Option<ChildStdin>,
     screen: ChildStdout,
@@ -100,7 +100,7 @@ pub(crate) struct Typing {
     waited: usize,
 }
 
-impl Typing {
+impl TestTerminal {
     pub(crate) fn write(&mut self, keys: &str) {
         self.keys.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
     }
@@ -280,7 +280,7 @@ pub(crate) fn repository() -> PathBuf {
 
 /// Prints that a test is skipped because a program is missing. If `CI` is set, the test fails instead, because a skipped
 /// test could be overlooked.
-pub(crate) fn cannot_try(why: &str) {
+pub(crate) fn skip_test(why: &str) {
     let is_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
     assert!(!is_ci, "{why}");
     skipped(&format!("SKIPPED: {why}"));
@@ -305,7 +305,7 @@ impl Kubectl {
         match found.command("version --client").output() {
             Ok(output) if output.status.success() => Some(found),
             answer => {
-                cannot_try(&format!("there is no kubectl (TALMOX_KUBECTL): {answer:?}"));
+                skip_test(&format!("there is no kubectl (TALMOX_KUBECTL): {answer:?}"));
                 None
             }
         }

@@ -5,9 +5,9 @@ use std::process::Command;
 
 use serde_json::Value as Json;
 
-use crate::lab::{IN_FILE, Served};
+use crate::lab::{IN_FILE, ServedLab};
 use crate::secrets::private_values;
-use crate::support::{Cluster, Run, cannot_try};
+use crate::support::{Cluster, Run, skip_test};
 
 const LAB: &str = "--inventory inventory/dev --speed 20";
 
@@ -27,7 +27,7 @@ fn logs(cluster: &Cluster) -> String {
 #[test]
 fn no_trace_holds_a_secret() {
     let cluster = Cluster::of_one_node();
-    let lab = Served::in_file(&cluster, LAB);
+    let lab = ServedLab::in_file(&cluster, LAB);
     let mut reported = String::new();
     for command in [
         "check".to_owned(),
@@ -82,7 +82,7 @@ fn no_trace_holds_a_secret() {
 #[test]
 fn trace_output_does_not_change_results_and_can_be_filtered() {
     let mut cluster = Cluster::of_one_node();
-    let _lab = Served::in_file(&cluster, LAB);
+    let _lab = ServedLab::in_file(&cluster, LAB);
     let plain = fine(cluster.run(&format!("plan {IN_FILE}")));
     let loud = fine(cluster.run(&format!("plan -vv {IN_FILE}")));
     assert_eq!(plain.stdout, loud.stdout);
@@ -122,7 +122,7 @@ fn trace_output_does_not_change_results_and_can_be_filtered() {
 #[test]
 fn runs_show_prints_the_timeline_with_api_calls() {
     let cluster = Cluster::of_one_node();
-    let _lab = Served::in_file(&cluster, LAB);
+    let _lab = ServedLab::in_file(&cluster, LAB);
     assert_eq!(cluster.run("runs show").code, 1);
     fine(cluster.run(&format!("up --yes {IN_FILE}")));
     let brief = fine(cluster.run("runs show last")).stdout;
@@ -183,7 +183,7 @@ fn trace_lines_are_above_the_live_view() {
         .output();
     let output = match output {
         Ok(output) => output,
-        Err(error) => return cannot_try(&format!("a terminal needs util-linux's script: {error}")),
+        Err(error) => return skip_test(&format!("a terminal needs util-linux's script: {error}")),
     };
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{shown}");

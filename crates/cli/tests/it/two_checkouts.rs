@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use crate::lab::{IN_FILE, Served};
+use crate::lab::{IN_FILE, ServedLab};
 use crate::support::Cluster;
 
 /// Fault: the creation of the first VM is slow.
@@ -11,9 +11,9 @@ const FAULTS: &str = "faults:\n  - {task: qmcreate, nth: 1, delay: 4m}\n";
 const SPEED: &str = "--inventory inventory/dev --speed 20 --faults faults.yaml";
 const UP: &str = "up --yes --lab-at lab.json";
 
-fn served(cluster: &Cluster) -> Served {
+fn served(cluster: &Cluster) -> ServedLab {
     cluster.folder.write("faults.yaml", FAULTS);
-    Served::in_file(cluster, SPEED)
+    ServedLab::in_file(cluster, SPEED)
 }
 
 /// Starts `up` in a separate process and waits for its first change.
@@ -118,7 +118,7 @@ fn two_first_runs_of_one_name_generate_secrets_once() {
 fn node_apply_and_template_create_respect_the_lock() {
     let first = Cluster::with_secrets();
     first.folder.write("faults.yaml", &FAULTS.replace("4m", "12m"));
-    let lab = Served::in_file(&first, SPEED);
+    let lab = ServedLab::in_file(&first, SPEED);
     let (second, third) = (first.checkout(), first.checkout());
     second.folder.write("config.yaml", "machine: {}\n");
     let text = third.folder.read("inventory/dev/cluster.yaml");

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use crate::lab::{IN_FILE, Served};
+use crate::lab::{IN_FILE, ServedLab};
 use crate::support::{Cluster, Folder, KEYS, SECRETS};
 
 const PATH: &str = "inventory/dev/cluster.yaml";
@@ -318,7 +318,7 @@ fn a_text_of_proxmox_cannot_control_the_terminal() {
         "faults:\n  - {{method: GET, path: /cluster/resources, times: always, {refuse}}}\n"
     );
     cluster.folder.write("faults.yaml", &faults);
-    let _lab = Served::in_file(&cluster, "--inventory inventory/dev --faults faults.yaml");
+    let _lab = ServedLab::in_file(&cluster, "--inventory inventory/dev --faults faults.yaml");
     let obeyed = ['\u{1b}', '\u{7}', '\u{202e}'];
     for command in ["plan", "status"] {
         let run = cluster.run(&format!("{command} {IN_FILE}"));

@@ -207,7 +207,7 @@ fn assert_is_bootstrapped_once(nodes: &BTreeMap<&str, NodeState>) {
 impl ClusterSnapshot {
     /// Asserts that every node has one VM and that there are no other VMs.
     #[track_caller]
-    pub(crate) fn assert_whole(&self) {
+    pub(crate) fn assert_complete(&self) {
         assert_eq!(self.vms.keys().copied().collect::<Vec<_>>(), [300, 301, 302, 303, 304]);
         for (vm, (name, _)) in self.vms.values().zip(NODES) {
             let marker = format!(" node={name} stage=made");

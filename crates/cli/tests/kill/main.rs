@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use environment::{ClusterSnapshot, KEYS, KillPoint, SECRETS, TestEnvironment, is_of_step};
 
 /// Result of an undisturbed run.
-struct Undisturbed {
+struct ReferenceRun {
     snapshot: ClusterSnapshot,
     /// Number of lines that report the start or end of a step.
     step_lines: usize,
@@ -21,17 +21,17 @@ struct Undisturbed {
     changes: usize,
 }
 
-fn undisturbed() -> &'static Undisturbed {
-    static ONCE: OnceLock<Undisturbed> = OnceLock::new();
+fn reference_run() -> &'static ReferenceRun {
+    static ONCE: OnceLock<ReferenceRun> = OnceLock::new();
     ONCE.get_or_init(|| {
         let environment = TestEnvironment::start();
         let lines = environment.up_to_the_end();
         let changes = environment.changes();
         let snapshot = environment.snapshot();
-        snapshot.assert_whole();
+        snapshot.assert_complete();
         let step_lines = lines.iter().filter(|line| is_of_step(line)).count();
         assert!(step_lines > 60 && changes > 15, "{step_lines} {changes}");
-        Undisturbed { snapshot, step_lines, changes }
+        ReferenceRun { snapshot, step_lines, changes }
     })
 }
 
@@ -45,18 +45,18 @@ fn killed_at(place: KillPoint) {
     let secrets = environment.read(SECRETS);
     environment.up_killed(place);
     environment.up_to_the_end();
-    assert_eq!(environment.snapshot(), undisturbed().snapshot, "{place:?}");
+    assert_eq!(environment.snapshot(), reference_run().snapshot, "{place:?}");
     assert_eq!(environment.read(SECRETS), secrets, "{place:?}");
     environment.assert_settled();
 }
 
 /// Kill point after `part` eighths of the step lines.
 fn eighth(part: usize) -> KillPoint {
-    KillPoint::StepLines(undisturbed().step_lines * part / 8)
+    KillPoint::StepLines(reference_run().step_lines * part / 8)
 }
 
 fn fifth(part: usize) -> KillPoint {
-    KillPoint::Changes(undisturbed().changes * part / 5)
+    KillPoint::Changes(reference_run().changes * part / 5)
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn killed_again_and_again() {
         environment.up_killed(place);
     }
     environment.up_to_the_end();
-    assert_eq!(environment.snapshot(), undisturbed().snapshot);
+    assert_eq!(environment.snapshot(), reference_run().snapshot);
     environment.assert_settled();
 }
 
@@ -107,6 +107,6 @@ fn killed_while_it_makes_the_secrets() {
     environment.up_killed(KillPoint::Changes(3));
     environment.up_to_the_end();
     assert_eq!((environment.read(KEYS), environment.read(SECRETS)), (key, secrets));
-    environment.snapshot().assert_whole();
+    environment.snapshot().assert_complete();
     environment.assert_settled();
 }

@@ -123,9 +123,11 @@ impl Floor {
         self.finished(node) + self.time(Work::Start)
     }
 
-    /// Time at which the node has booted and has its config.
+    /// Time at which the node has booted and has its config. A Talos 1.13 node closes its API while it leaves maintenance mode,
+    /// and starts its services after that.
     fn configured(&self, node: Node) -> Duration {
-        self.started(node) + self.time(Work::Firmware) + self.time(Work::Boot)
+        let booted = self.started(node) + self.time(Work::Firmware) + self.time(Work::Boot);
+        booted + self.time(Work::Switch)
     }
 
     /// Time to pull the image of a container and to start the container.

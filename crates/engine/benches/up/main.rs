@@ -1,17 +1,20 @@
 //! Benchmark of `up` and `plan` against a lab that runs in a separate process. It compares the time of `up` with the minimum
-//! time that the machines need (`floor.rs`), independent of the order of the plan. It counts the requests to Proxmox, and
-//! measures how the cost of a plan without changes grows with the number of VMs.
+//! time that the machines need (`floor.rs`), independent of the order of the plan. It does the same with a change of all
+//! workers of a cluster (`rolling.rs`). It counts the requests to Proxmox, and measures how the cost of a plan without changes
+//! grows with the number of VMs.
 //!
 //! The benchmark prints a table. With `--check` it fails if a limit is exceeded. `--steps` shows when each step ended, and
 //! when it could have ended. `--speed N` sets the speed of lab time, at most 10. `--vms N` sets the number of VMs of the
-//! plan, which is 1,000 by default. With 0, no plan is measured.
+//! plan, which is 1,000 by default. With 0, no plan is measured. `--workers N` sets the number of workers that are changed,
+//! which is 50 by default. With 0, no change is measured.
 #![expect(clippy::print_stdout, reason = "a bench prints its results")]
-#![expect(clippy::unwrap_used, reason = "a bench that cannot run has failed")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the bench")]
 #![expect(clippy::disallowed_methods, reason = "real sockets take real time")]
 
 mod floor;
 mod many;
 mod rig;
+mod rolling;
 mod served;
 mod table;
 mod yard;
@@ -20,6 +23,7 @@ use std::time::Duration;
 
 use talmox_lab::pve::Profile;
 use talmox_plan::plan::{Action, Plan, StepId};
+use talmox_plan::planning::Scope;
 use talmox_pve::api::storage::{self, Content};
 use tokio::runtime::Runtime;
 
@@ -47,12 +51,17 @@ fn main() {
     }
     let runtime = Runtime::new().unwrap();
     let mut table = Table::head();
-    let speed = after("--speed").map_or(SPEED, |rest| rest[0].parse().unwrap());
+    let chosen: Option<f64> = after("--speed").map(|rest| rest[0].parse().unwrap());
+    let speed = chosen.unwrap_or(SPEED);
     assert!(speed <= FASTEST, "faster than this machine can follow");
     let pace = Pace { profile: HOMELAB, speed };
     let shows_steps = after("--steps").is_some();
     for nodes in [5, 20] {
         up(&runtime, &mut table, nodes, pace, shows_steps);
+    }
+    let workers = after("--workers").map_or(50, |rest| rest[0].parse().unwrap());
+    if workers > 0 {
+        rolling::measure(&runtime, &mut table, workers, chosen);
     }
     let vms = after("--vms").map_or(1000, |rest| rest[0].parse().unwrap());
     if vms > 0 {
@@ -95,6 +104,14 @@ fn up(runtime: &Runtime, table: &mut Table, nodes: usize, pace: Pace, shows_step
     }
     let what = format!("requests of an empty plan of {nodes} VMs, limit VMs + 6");
     table.row(&what, number(again), number(nodes + 6), Some(1.0));
+    if nodes == 5 {
+        let before = lab.requests();
+        let idle = runtime.block_on(rig.change(&Scope::default()));
+        assert!(idle.is_empty(), "{:#?}", idle.changes);
+        let idle = lab.requests() - before;
+        let what = "requests of an `up` without changes, limit its plan";
+        table.row(what, number(idle), number(again), Some(1.0));
+    }
 }
 
 /// The same steps, each with a dependency on the step before it.

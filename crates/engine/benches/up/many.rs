@@ -37,7 +37,7 @@ pub(crate) fn measure(runtime: &Runtime, table: &mut Table, clusters: u8, nodes:
     table.row("ms per VM", each(&many), each(&few), Some(1.25));
     // One request for each VM, and six for each cluster.
     let against = many.vms + 6 * usize::from(clusters);
-    let what = "requests of the plan, limit VMs + 6 per cluster";
+    let what = "requests of the plan (limit: 1 per VM, 6 per cluster)";
     table.row(what, number(many.requests), number(against), Some(1.0));
     table.row("maximum memory in MiB, limit 150", many.memory, 150.0, Some(1.0));
     let what = format!("maximum memory in MiB, against the plan of {} VMs", few.vms);

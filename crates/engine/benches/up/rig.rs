@@ -18,7 +18,7 @@ use talmox_model::Severity;
 use talmox_model::load::{ClusterFiles, File, Parsed};
 use talmox_plan::desired::{Contact, Desired, Inputs, Login, Phase};
 use talmox_plan::plan::{Plan, StepId, show};
-use talmox_plan::planning::{self, PlanOptions};
+use talmox_plan::planning::{self, PlanOptions, Scope};
 use talmox_pve::client::{self, Client, Credentials, Endpoint, Limits, Timeouts, Trust};
 use talmox_talos_api::{
     Address, Credentials as TalosCredentials, Reach, Settings as TalosSettings,
@@ -49,6 +49,11 @@ impl Rig {
     pub(crate) fn known(ready: &Ready, inventory: String, bundle: Bundle) -> Self {
         let clock = Clock::scaled(ready.speed);
         Self { ready: ready.clone(), clock, bundle, text: inventory }
+    }
+
+    /// Replaces the inventory.
+    pub(crate) fn edit(&mut self, inventory: String) {
+        self.text = inventory;
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -128,6 +133,10 @@ impl Rig {
 
     /// Plans the cluster. `has_client_files` is true if the client files were written before.
     pub(crate) async fn plan(&self, desired: &Desired, has_client_files: bool) -> Plan {
+        self.plan_within(desired, has_client_files, &Scope::default()).await
+    }
+
+    async fn plan_within(&self, desired: &Desired, has_client_files: bool, scope: &Scope) -> Plan {
         let (pve, talos, web) = (self.client(), self.access(), self.web());
         let cluster = self.cluster(desired);
         let randomness = &mut SystemRandomness::new();
@@ -135,12 +144,10 @@ impl Rig {
         let kube = kube.unwrap();
         let sources =
             Sources { pve: &pve, talos: &talos, kube: &kube, web: &web, purpose: Purpose::Change };
-        let world = observe(desired, &sources).await.unwrap();
-        planning::plan(
-            desired,
-            &world,
-            PlanOptions { has_client_files, was_up: has_client_files, was_bootstrapped: false },
-        )
+        let observed = observe(desired, &sources).await.unwrap();
+        let options =
+            PlanOptions { has_client_files, was_up: has_client_files, was_bootstrapped: false };
+        planning::plan_within(desired, &observed, options, scope)
     }
 
     /// Creates the cluster, as `talmox up` does. Returns the plan and the times at which the steps ended, in the order of
@@ -149,26 +156,43 @@ impl Rig {
         let started = self.clock.since_epoch().as_secs_f64();
         let desired = self.desired();
         let plan = self.plan(&desired, false).await;
-        assert_eq!(plan.errors().count(), 0, "{}", show::text(&plan));
+        let ends = self.execute(&desired, &plan).await;
+        let ends =
+            ends.into_iter().map(|(step, time)| (step, Duration::from_secs_f64(time - started)));
+        let ends = ends.collect();
+        (plan, ends)
+    }
+
+    /// Updates the cluster after an edit of its inventory, as `talmox up` does. Returns the plan.
+    pub(crate) async fn change(&self, scope: &Scope) -> Plan {
+        let desired = self.desired();
+        let plan = self.plan_within(&desired, true, scope).await;
+        self.execute(&desired, &plan).await;
+        plan
+    }
+
+    /// Executes a plan. Returns the times at which the steps ended, in the order of these times, in seconds of lab time.
+    async fn execute(&self, desired: &Desired, plan: &Plan) -> Vec<(StepId, f64)> {
+        assert_eq!(plan.errors().count(), 0, "{}", show::text(plan));
         let context = Context {
             clock: self.clock,
             pve: self.client(),
             web: self.web(),
-            cluster: Some(self.cluster(&desired)),
+            cluster: Some(self.cluster(desired)),
             locks: vec![],
             seed: 7,
             cut: None,
         };
         let (events, mut heard) = Events::channel(self.clock);
-        let outcome = execute(&plan, &context, &Cancel::default(), &events).await;
+        let outcome = execute(plan, &context, &Cancel::default(), &events).await;
         let failures: Vec<_> = outcome.failures().collect();
         assert!(outcome.is_done(), "{failures:#?}");
         let mut ends = vec![];
         while let Ok(Stamped { time, what }) = heard.try_recv() {
             if let Event::StepEnded { step, .. } = what {
-                ends.push((StepId::new(step), Duration::from_secs_f64(time - started)));
+                ends.push((StepId::new(step), time));
             }
         }
-        (plan, ends)
+        ends
     }
 }

@@ -7,7 +7,7 @@ pub(crate) const TOKEN: &str = "root@pam!lab=00000000-1111-4222-8333-44444444444
 
 /// Number of nodes for each host.
 const PER_HOST: usize = 5;
-const CONTROL_PLANES: usize = 3;
+pub(crate) const CONTROL_PLANES: usize = 3;
 
 /// A cluster with this number of nodes. `nth` is its number in the lab.
 #[derive(Clone, Copy)]
@@ -23,6 +23,11 @@ impl Size {
 
     /// The inventory of the cluster: three control planes, the rest workers, five nodes for each host.
     pub(crate) fn inventory(self) -> String {
+        self.inventory_with("")
+    }
+
+    /// The same inventory, with these settings of every worker, such as `, memory: 6144`.
+    pub(crate) fn inventory_with(self, worker: &str) -> String {
         let nth = usize::from(self.nth);
         let first = 1000 * (nth + 1);
         let mut text = format!(
@@ -40,8 +45,9 @@ impl Size {
             if node == CONTROL_PLANES {
                 text.push_str("workers:\n");
             }
-            let role = if node < CONTROL_PLANES { "cp" } else { "wk" };
-            writeln!(text, "  - {{name: {role}-{nth}-{node}, ip: 10.0.{nth}.{}}}", node + 11)
+            let (role, own) = if node < CONTROL_PLANES { ("cp", "") } else { ("wk", worker) };
+            let address = node + 11;
+            writeln!(text, "  - {{name: {role}-{nth}-{node}, ip: 10.0.{nth}.{address}{own}}}")
                 .unwrap();
         }
         text

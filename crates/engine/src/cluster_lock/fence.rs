@@ -234,8 +234,8 @@ impl Fence {
         self.judge(&all)
     }
 
-    /// Checks in the list of all locks of the key whether the run holds its lock. If not, marks the lock as lost and returns
-    /// an error.
+    /// Checks whether this run still holds its lock. `all` contains all locks of the cluster. If the run does not hold its
+    /// lock, marks the lock as lost and returns an error.
     fn judge(&self, all: &[HeldLock]) -> Result<(), Unconfirmed> {
         let FenceInner { pool, holder, .. } = &*self.0;
         let is_other = |lock: &&HeldLock| !lock.is_of(&holder.run) && lock.pool != *pool;

@@ -5,6 +5,7 @@
 //! failed or was killed is resumed with a new plan.
 
 mod attempt;
+mod cleanup;
 mod graph;
 
 use std::any::Any;
@@ -87,10 +88,14 @@ pub async fn execute(plan: &Plan, context: &Context, cancel: &Cancel, events: &E
         quorum: Arc::default(),
         graph: Graph::new(plan.steps.iter().map(|step| (&step.id, step.after.as_slice()))),
         results: steps.iter().map(|_| None).collect(),
+        held: vec![],
         steps,
         running: JoinSet::new(),
     };
-    run.run_steps().await;
+    let is_killed = run.run_steps().await;
+    if !is_killed {
+        run.clean_up().await;
+    }
     let outcome = run.outcome();
     let seconds = context.clock.moment().since(started).as_secs_f64();
     events.send(Event::RunEnded { end: outcome.end, seconds });
@@ -122,11 +127,14 @@ struct Run<'a> {
     steps: Vec<Arc<Step>>,
     graph: Graph,
     results: Vec<Option<StepResult>>,
+    /// Skipped steps that may have to run at the end of a failed run, each with its result if it does not run.
+    held: Vec<(usize, StepResult)>,
     running: JoinSet<(usize, Result<Done, StepError>)>,
 }
 
 impl Run<'_> {
-    async fn run_steps(&mut self) {
+    /// Runs the steps until none is left. Returns whether a test killed the run.
+    async fn run_steps(&mut self) -> bool {
         let locks = self.context.locks.clone();
         let mut losing = std::pin::pin!(cluster_lock::lost(&locks));
         loop {
@@ -160,12 +168,32 @@ impl Run<'_> {
                 }
             };
             // Joining a step does not fail: panics of steps are caught, and only a test aborts steps.
-            let Some(Ok((step, result))) = ended else { return };
+            let Some(Ok((step, result))) = ended else { return false };
             if matches!(&result, Err(error) if error.kind == ErrorKind::Cut) {
                 self.running.abort_all();
                 self.results[step] = result.err().map(StepResult::Failed);
-                return;
+                return true;
             }
+            self.take_result(step, result);
+        }
+    }
+
+    /// Runs skipped steps that remove secrets from a storage. A run that was cancelled, or that lost its lock, makes no more
+    /// changes; the next run removes the secrets then.
+    async fn clean_up(&mut self) {
+        for (step, result) in std::mem::take(&mut self.held) {
+            let results = &self.results;
+            let is_done =
+                |at: usize| matches!(results[at], Some(StepResult::Done | StepResult::Already));
+            let is_skipped = |at: usize| matches!(results[at], Some(StepResult::Blocked { .. }));
+            let may_run = !self.cancel.is_cancelled() && self.lost.is_none();
+            if may_run && cleanup::is_needed(&self.steps, step, is_done, is_skipped) {
+                self.begin(step);
+            } else {
+                self.end(step, result);
+            }
+        }
+        while let Some(Ok((step, result))) = self.running.join_next().await {
             self.take_result(step, result);
         }
     }
@@ -237,7 +265,11 @@ impl Run<'_> {
                         StepResult::Blocked { by: self.steps[cause].id.clone() }
                     };
                     self.unfinished.add(self.steps[blocked].id.clone());
-                    self.end(blocked, result);
+                    if cleanup::is_cleanup(&self.steps[blocked]) {
+                        self.held.push((blocked, result));
+                    } else {
+                        self.end(blocked, result);
+                    }
                 }
                 match error.kind {
                     ErrorKind::Cancelled => StepResult::Cancelled,

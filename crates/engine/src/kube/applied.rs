@@ -6,7 +6,7 @@ use talmox_plan::manifest::Manifest;
 use talmox_plan::observed::{ObjectChange, RejectedObject};
 use talmox_talos_config::leaf::is_secret_name;
 
-use super::apply::{Kinds, without_values};
+use super::apply::{Kinds, body, without_values};
 use super::rejection::rejection_of;
 use super::rollout::trouble_of;
 use super::{FIELD_MANAGER, KubeClient, KubeError};
@@ -76,8 +76,12 @@ impl KubeClient {
         if found.is_none() && !comparing.tries_new {
             return is_new();
         }
+        if found.is_some() && manifest.is_created_namespace() {
+            return Ok(ApplyOutcome::Nothing);
+        }
         let params = PatchParams::apply(FIELD_MANAGER).dry_run();
-        let patch = Patch::Apply(&manifest.object);
+        let body = body(manifest, &comparing.kinds);
+        let patch = Patch::Apply(&*body);
         let tried = api.patch(&manifest.name, &params, &patch);
         let tried = self.ask(format!("try {manifest}"), tried).await;
         let tried = tried.map_err(|error| without_values(manifest, error));

@@ -1,5 +1,6 @@
 //! Server-side apply of manifests. talmox becomes the owner of the fields that the manifests contain, and of no other fields.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -11,7 +12,7 @@ use kube::discovery::{self, ApiCapabilities, ApiResource, Scope};
 use kube::error::DiscoveryError;
 use serde_json::Value;
 use talmox_clock::{Wait, WaitError};
-use talmox_plan::manifest::{DEFAULT_NAMESPACE, Manifest};
+use talmox_plan::manifest::{DEFAULT_NAMESPACE, HookPhase, Manifest};
 
 use super::{FIELD_MANAGER, KubeClient, KubeError};
 use crate::timeouts::KIND_SCHEMA;
@@ -21,7 +22,7 @@ use crate::timeouts::KIND_SCHEMA;
 pub struct Conflict {
     /// Path of the field, such as `.spec.replicas`.
     pub field: String,
-    /// `conflict with "kubectl" using apps/v1`, as the API reports it.
+    /// Text of the API, such as `conflict with "kubectl" using apps/v1`.
     pub with: String,
 }
 
@@ -57,8 +58,9 @@ pub(super) type Kinds = BTreeMap<(String, String), (ApiResource, ApiCapabilities
 
 impl KubeClient {
     /// Applies all manifests in an order that satisfies their dependencies: namespaces, then CustomResourceDefinitions, then
-    /// the rest in the given order, then webhooks and API services. Waits until the definitions are established before it
-    /// applies the rest. Retries errors that may pass.
+    /// former hooks that come before the others, then the rest in the given order, then webhooks and API services. Waits
+    /// until the definitions are established before it applies the rest. Retries errors that may pass. Former hooks that
+    /// come after the others are applied by [`KubeClient::apply_hooks`].
     pub async fn apply(
         &self,
         manifests: &[Manifest],
@@ -67,11 +69,31 @@ impl KubeClient {
         let mut kinds = Kinds::new();
         for turn in Turn::ALL {
             let due: Vec<&Manifest> =
-                manifests.iter().filter(|manifest| Turn::of(manifest) == turn).collect();
+                manifests.iter().filter(|manifest| Turn::of(manifest) == Some(turn)).collect();
             self.apply_all(&due, &mut kinds, wait).await?;
             if turn == Turn::Definition {
                 self.await_established(&due, wait).await?;
+                self.apply_hooks(manifests, HookPhase::Before, wait).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// Applies the former hooks of a phase by weight. The Jobs of a weight must succeed before the next weight is applied.
+    pub async fn apply_hooks(
+        &self,
+        manifests: &[Manifest],
+        phase: HookPhase,
+        wait: &mut Wait<'_>,
+    ) -> Result<(), ApplyError> {
+        let mut hooks: Vec<&Manifest> =
+            manifests.iter().filter(|manifest| manifest.hook_phase() == Some(phase)).collect();
+        hooks.sort_by_key(|hook| hook.hook_weight());
+        let mut kinds = Kinds::new();
+        for due in hooks.chunk_by(|one, other| one.hook_weight() == other.hook_weight()) {
+            self.apply_all(due, &mut kinds, wait).await?;
+            let due: Vec<Manifest> = due.iter().map(|hook| (*hook).clone()).collect();
+            self.await_rollout(&due, wait).await?;
         }
         Ok(())
     }
@@ -129,7 +151,14 @@ impl KubeClient {
 
     async fn try_apply(&self, manifest: &Manifest, kinds: &mut Kinds) -> Result<(), KubeError> {
         let api = self.api(manifest, kinds).await?;
-        let patch = Patch::Apply(&manifest.object);
+        // Another add-on may contain the namespace with labels, which an apply without them would remove.
+        if manifest.is_created_namespace()
+            && self.ask(format!("read {manifest}"), api.get_opt(&manifest.name)).await?.is_some()
+        {
+            return Ok(());
+        }
+        let body = body(manifest, kinds);
+        let patch = Patch::Apply(&*body);
         let params = PatchParams::apply(FIELD_MANAGER);
         let applied = api.patch(&manifest.name, &params, &patch);
         let applied = self.ask(format!("apply {manifest}"), applied).await;
@@ -218,6 +247,17 @@ impl KubeClient {
     }
 }
 
+/// The object to send. If its kind has no namespaces, the namespace that the object got from its add-on is omitted, because
+/// the API rejects it. The kind must be in `kinds`.
+pub(super) fn body<'a>(manifest: &'a Manifest, kinds: &Kinds) -> Cow<'a, Value> {
+    let key = (manifest.api_version.clone(), manifest.kind.clone());
+    let has_no_namespace = kinds.get(&key).is_some_and(|(_, found)| found.scope == Scope::Cluster);
+    if has_no_namespace && manifest.namespace.is_some() {
+        return Cow::Owned(manifest.object_without_namespace());
+    }
+    Cow::Borrowed(&manifest.object)
+}
+
 /// Removes the message of an error about a Secret, because the message may quote values of the Secret. Messages about
 /// conflicts and missing objects are kept, because they contain only names.
 pub(super) fn without_values(manifest: &Manifest, error: KubeError) -> KubeError {
@@ -247,8 +287,12 @@ enum Turn {
 impl Turn {
     const ALL: [Self; 4] = [Self::Namespace, Self::Definition, Self::Rest, Self::Gatekeeper];
 
-    fn of(manifest: &Manifest) -> Self {
-        match (manifest.group(), manifest.kind.as_str()) {
+    /// None for a former hook, which has its own order.
+    fn of(manifest: &Manifest) -> Option<Self> {
+        if manifest.hook_phase().is_some() {
+            return None;
+        }
+        Some(match (manifest.group(), manifest.kind.as_str()) {
             ("", "Namespace") => Self::Namespace,
             ("apiextensions.k8s.io", "CustomResourceDefinition") => Self::Definition,
             (
@@ -257,7 +301,7 @@ impl Turn {
             )
             | ("apiregistration.k8s.io", "APIService") => Self::Gatekeeper,
             _ => Self::Rest,
-        }
+        })
     }
 }
 

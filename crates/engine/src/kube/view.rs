@@ -33,6 +33,10 @@ pub struct NodeFacts {
     pub is_marked: bool,
     /// Version of the kubelet, such as `v1.34.1`.
     pub kubelet_version: String,
+    /// UUID of the machine.
+    pub system_uuid: Option<String>,
+    /// Name of the machine in its cloud, such as `proxmox://home/300`.
+    pub provider_id: Option<String>,
 }
 
 impl KubeClient {
@@ -105,6 +109,7 @@ pub(super) fn facts(node: &Node) -> NodeFacts {
     };
     let spec = node.spec.clone().unwrap_or_default();
     let annotations = node.metadata.annotations.as_ref();
+    let info = status.node_info.unwrap_or_default();
     NodeFacts {
         name: node.metadata.name.clone().unwrap_or_default(),
         internal_addresses: internal.filter_map(|address| address.address.parse().ok()).collect(),
@@ -112,7 +117,9 @@ pub(super) fn facts(node: &Node) -> NodeFacts {
         reason,
         is_schedulable: !spec.unschedulable.unwrap_or_default(),
         is_marked: annotations.is_some_and(|all| all.contains_key(CORDONED)),
-        kubelet_version: status.node_info.map(|info| info.kubelet_version).unwrap_or_default(),
+        kubelet_version: info.kubelet_version,
+        system_uuid: Some(info.system_uuid).filter(|uuid| !uuid.is_empty()),
+        provider_id: spec.provider_id,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use talmox_plan::desired::{Addon, Desired};
+use talmox_plan::desired::{Addon, AddonSource, Desired};
 use talmox_plan::manifest::Manifest;
 use talmox_plan::observed::{AddonRead, AddonSeen, Addons};
 use tokio::task::JoinSet;
@@ -23,7 +23,8 @@ pub(super) async fn read(
     limit: Duration,
 ) -> BTreeMap<String, AddonRead> {
     let mut reading = JoinSet::new();
-    for addon in desired.addons.iter().cloned() {
+    let addons = desired.addons.iter().filter(|addon| addon.source != AddonSource::Skipped);
+    for addon in addons.cloned() {
         let web = web.clone();
         reading.spawn(async move {
             let read = read_one(&addon, &web, limit.min(FETCH_TIMEOUT)).await;
@@ -34,7 +35,8 @@ pub(super) async fn read(
 }
 
 async fn read_one(addon: &Addon, web: &Web, limit: Duration) -> AddonRead {
-    match timeout(limit, manifests(&addon.name, &addon.source, web)).await {
+    let read = manifests(&addon.name, &addon.source, addon.namespace.as_ref(), web);
+    match timeout(limit, read).await {
         Ok(Ok(manifests)) => AddonRead::Objects(manifests),
         Ok(Err(error @ AddonError::Fetch { .. })) => AddonRead::Unreachable(error.chain()),
         Ok(Err(error)) => AddonRead::Wrong(error.chain()),
@@ -63,6 +65,19 @@ pub(super) async fn addons(
         }
     }
     let mut addons = Addons::default();
+    let needed = wanted.values().copied().flatten().filter_map(|one| one.namespace.clone());
+    let needed: BTreeSet<String> = needed.collect();
+    // An add-on that a GitOps tool manages counts as desired, whatever its objects are.
+    for addon in desired.addons.iter().filter(|addon| addon.is_handed_over) {
+        let Some(manifests) = wanted.get(addon.name.as_str()) else { continue };
+        if let Some(tool) = kube.gitops_tool(manifests).await? {
+            let subject = addon.name.as_str();
+            tracing::info!(target: "talmox::plan", subject, "skipped: {tool} manages the add-on");
+            let seen = AddonSeen { is_noted: true, ..AddonSeen::default() };
+            addons.known.insert(addon.name.clone(), seen);
+            wanted.remove(addon.name.as_str());
+        }
+    }
     for (name, manifests) in &wanted {
         match kube.compare(manifests).await {
             Ok(Comparison { changes, refusals }) => {
@@ -78,7 +93,6 @@ pub(super) async fn addons(
         }
     }
     let all = || wanted.values().copied().flatten();
-    let needed: BTreeSet<String> = all().filter_map(|one| one.namespace.clone()).collect();
     addons.namespaces = Some(kube.existing_namespaces(needed).await?);
     // An object that moved from one add-on to another is not left over, even if the manifests of the other add-on could not
     // be read.

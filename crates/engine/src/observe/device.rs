@@ -9,16 +9,21 @@ use talmox_pve::Client;
 use talmox_pve::api::cluster::Guest;
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::api::{mapping, node};
+use talmox_pve::config::VmConfig;
+use talmox_pve::id::NodeName;
+use talmox_pve::property::{HostPci, PciSource};
 use tokio::task::JoinSet;
 
 use super::answer::answer;
 
-/// Hosts on which a VM with a device will be created.
+/// Hosts on which a VM gets a device.
 #[derive(Debug, Default)]
 struct DeviceHosts {
-    all: BTreeSet<talmox_pve::id::NodeName>,
-    /// Hosts on which the inventory names the device by its PCI address, so that it has no mapping yet.
-    unnamed: BTreeSet<talmox_pve::id::NodeName>,
+    /// Hosts on which a VM with a device will be created.
+    all: BTreeSet<NodeName>,
+    /// Hosts on which the inventory names the device of a VM by its PCI address, so that it may have no mapping yet. The VM may
+    /// exist.
+    unnamed: BTreeSet<NodeName>,
 }
 
 /// Observes PCI mappings and devices, if the inventory sets a PCI device for a node.
@@ -30,7 +35,8 @@ pub(super) async fn look(desired: &Desired, client: &Client, pve: &mut Pve) {
     let mut listed = JoinSet::new();
     // The list of devices also shows whether the host has an IOMMU.
     let may_list = pve.permissions.allows("/", "Sys.Audit") || desired.login.is_root();
-    for host in if may_list { &hosts.all } else { &hosts.unnamed } {
+    let further = hosts.all.iter().filter(|_| may_list);
+    for host in hosts.unnamed.iter().chain(further).collect::<BTreeSet<_>>() {
         let (client, host) = (client.clone(), host.clone());
         listed.spawn(async move {
             let devices = answer(client.send(&node::pci_devices(&host)).await);
@@ -42,7 +48,8 @@ pub(super) async fn look(desired: &Desired, client: &Client, pve: &mut Pve) {
         let client = client.clone();
         held.spawn(async move {
             let config = client.send(&qemu::config(&Vm::new(&guest.node, guest.vmid))).await;
-            let is_running = guest.status == "running";
+            // A VM whose power state Proxmox does not report may be using its devices.
+            let is_running = guest.status != "stopped";
             let holder = PassedOn::of(&guest.node, is_running, &config.ok()?);
             Some((guest.vmid, holder)).filter(|(_, holder)| !holder.devices.is_empty())
         });
@@ -55,18 +62,31 @@ pub(super) async fn look(desired: &Desired, client: &Client, pve: &mut Pve) {
 fn hosts(desired: &Desired, pve: &Pve) -> DeviceHosts {
     let mut hosts = DeviceHosts::default();
     for placed in places(desired, pve).nodes {
-        let host = &placed.own.vm.node;
-        let (VmPresence::Absent, Some(gpu)) = (&placed.state, &placed.node.vm.gpu) else {
-            continue;
-        };
-        if pve.is_online(host) {
-            hosts.all.insert(host.clone());
-            if matches!(gpu.source, GpuSource::Address(_)) {
-                hosts.unnamed.insert(host.clone());
+        let Some(gpu) = &placed.node.vm.gpu else { continue };
+        let host = Some(&placed.own.vm.node).filter(|host| pve.is_online(host));
+        match &placed.state {
+            VmPresence::Absent => {
+                hosts.all.extend(host.cloned());
+                if matches!(gpu.source, GpuSource::Address(_)) {
+                    hosts.unnamed.extend(host.cloned());
+                }
             }
+            VmPresence::Owned(found) if needs_mapping(&gpu.source, found.config) => {
+                let target = placed.node.host.as_ref().filter(|host| pve.is_online(host));
+                hosts.unnamed.extend(host.into_iter().chain(target).cloned());
+            }
+            VmPresence::Owned(_) | VmPresence::BeingMade(_) | VmPresence::Blocked => {}
         }
     }
     hosts
+}
+
+/// Whether an existing VM may need a new mapping: the inventory sets the PCI address of a device that the VM does not have by
+/// its address.
+fn needs_mapping(source: &GpuSource, config: &VmConfig) -> bool {
+    let GpuSource::Address(address) = source else { return false };
+    let found = config.get("hostpci0").map(|device| HostPci::parse(device).source);
+    found != Some(PciSource::Host(address.clone()))
 }
 
 /// The VMs on these hosts that were not read yet.

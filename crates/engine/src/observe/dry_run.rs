@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use talmox_plan::desired::Desired;
 use talmox_plan::observed::{DryRun, TalosSeen};
-use talmox_plan::planning::needs_dry_run;
+use talmox_plan::planning::config_for_dry_run;
 use talmox_talos_api::client::{Applied, Apply, ApplyMode};
 use talmox_talos_api::{Client, Code, TalosError, node_address};
 use talmox_talos_config::contract::Contract;
@@ -32,10 +32,8 @@ pub(super) async fn observe(
     for node in desired.nodes.iter().filter(|node| node.is_talos) {
         let Some(TalosSeen::OwnNode(found)) = nodes.get(&node.name) else { continue };
         let Some(address) = found.address else { continue };
-        if !needs_dry_run(desired, node, found) {
-            continue;
-        }
-        let (name, config) = (node.name.clone(), node.config.clone());
+        let Some(config) = config_for_dry_run(desired, node, found) else { continue };
+        let name = node.name.clone();
         let (version, access) = (found.version.clone(), access.clone());
         asked.spawn(async move {
             let asking = Box::pin(ask(address, &config, &access));

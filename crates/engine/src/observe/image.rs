@@ -48,7 +48,7 @@ fn own(desired: &Desired, pve: &Pve) -> BTreeSet<VmId> {
     nodes.chain(places.removed.iter().map(|(own, _)| own.vm.vmid)).collect()
 }
 
-/// The hosts that have the image storage. If the storage is shared, only the first host.
+/// The online hosts that have the image storage. If the storage is shared, only the first of them.
 fn hosts(desired: &Desired, pve: &Pve) -> Vec<NodeName> {
     let storages = pve.resources.storages.iter();
     let own = storages.filter(|seen| seen.storage == desired.image_storage);

@@ -15,8 +15,8 @@ use talmox_talos_api::health::{
 use talmox_talos_api::{Client, node_address};
 use tokio::time::timeout;
 
-use super::addon;
 use super::sources::Sources;
+use super::{addon, unknown_node};
 use crate::kube::NodeFacts;
 
 /// Timeout of the first answer. It is in real time, because it limits a network connection.
@@ -60,14 +60,20 @@ async fn look_at_all(
     let has_cni = desired.has_cni || addon::bring_network(read);
     let trouble = async { trouble(desired, nodes, sources, has_cni).await.unwrap_or_default() };
     let addons = addon::addons(desired, read, sources.kube);
-    let both = Box::pin(async { tokio::join!(trouble, addons) });
+    // A connection to an address without a machine ends only at its timeout. It must not use up the time of the health checks.
+    let probes = unknown_node::observe(desired, &known, &sources.talos.settings.reach);
+    let unknown = async { timeout(deadline.left() / 2, probes).await.unwrap_or_default() };
+    let both = Box::pin(async {
+        let (trouble, addons, unknown) = tokio::join!(trouble, addons, unknown);
+        (Registered { unknown, ..trouble }, addons)
+    });
     let Ok((trouble, addons)) = timeout(deadline.left(), both).await else {
         let trouble = Some("the health checks got no answer in time".to_owned());
         let registered = Registered { trouble, ..registered(&known) };
         return (KubernetesSeen::Answers(registered), Addons::default());
     };
-    let Registered { nodes, cordoned, unready, .. } = registered(&known);
-    let registered = Registered { nodes, cordoned, unready, ..trouble };
+    let Registered { nodes, cordoned, unready, addresses, .. } = registered(&known);
+    let registered = Registered { nodes, cordoned, unready, addresses, ..trouble };
     (KubernetesSeen::Answers(registered), addons.unwrap_or_default())
 }
 
@@ -123,10 +129,12 @@ fn registered(known: &[NodeFacts]) -> Registered {
         (node.name.clone(), by)
     });
     let unready = known.iter().filter(|node| !node.is_ready);
+    let addresses = known.iter().map(|node| (node.name.clone(), node.internal_addresses.clone()));
     Registered {
         nodes: known.iter().map(|node| node.name.clone()).collect(),
         cordoned: cordoned.collect(),
         unready: unready.map(|node| node.name.clone()).collect(),
+        addresses: addresses.collect(),
         ..Registered::default()
     }
 }

@@ -5,17 +5,22 @@ mod addon;
 mod answer;
 mod device;
 mod dry_run;
+mod former_address;
+mod hidden_vm;
 mod image;
+mod image_content;
 mod image_source;
 mod kubernetes;
 mod listener;
 mod migration;
+mod orphan_address;
 mod other_system;
 mod proxmox;
 mod renamed_vm;
 mod silent_vm;
 mod sources;
 mod talos;
+mod unknown_node;
 mod vip;
 mod vm_address;
 mod vm_config;
@@ -56,6 +61,11 @@ pub async fn observe_addresses(desired: &Desired, client: &Client, pve: &mut Pve
     vm_address::search(desired, client, pve).await;
 }
 
+/// Lists the images on the hosts of all nodes, for a plan that replaces nodes.
+pub async fn observe_image_contents(desired: &Desired, client: &Client, pve: &mut Pve) {
+    image_content::list(desired, client, pve).await;
+}
+
 /// Observes the image storages of all hosts. The cleanup of unused images depends on them.
 pub async fn observe_images(desired: &Desired, client: &Client, pve: &Pve) -> ImagesSeen {
     image::observe(desired, client, pve).await
@@ -83,12 +93,14 @@ pub async fn observe(desired: &Desired, sources: &Sources<'_>) -> Result<Observe
     let ((mut nodes, ports), offers, read) =
         tokio::join!(nodes.finish(desired, &pve, client, access), offers, read);
     silent_vm::refresh_power_states(desired, &mut pve, &nodes, client).await;
-    let former = talos::probe_former_addresses(desired, &pve, client, access, &mut nodes);
+    let former =
+        talos::probe_former_addresses(desired, &pve, client, access, sources.kube, &mut nodes);
     // Nodes that do not answer in time count as silent.
     let _late = timeout(deadline.left(), Box::pin(former)).await;
     Box::pin(dry_run::observe(desired, access, &mut nodes, deadline.left())).await;
     let silent = other_system::silent_nodes(desired, &mut pve, client, access).await;
     let (kubernetes, addons) = kubernetes::observe(desired, &nodes, sources, read, deadline).await;
+    let orphan_addresses = Box::pin(orphan_address::observe(desired, &pve, &nodes, access)).await;
     let (vip, images) = (vip.finish().await, ImagesSeen::default());
     let sources = offers;
     Ok(Observed {
@@ -101,6 +113,7 @@ pub async fn observe(desired: &Desired, sources: &Sources<'_>) -> Result<Observe
         addons,
         sources,
         images,
+        orphan_addresses,
         are_secrets_new: false,
     })
 }

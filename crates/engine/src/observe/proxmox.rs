@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_plan::desired::{Desired, TAG};
 use talmox_plan::observed::{IdSeen, Pve, Unread, VmSeen};
-use talmox_plan::planning::{Placed, VmPresence, missing_templates, places};
+use talmox_plan::ownership::Stage;
+use talmox_plan::planning::{Placed, VmPresence, is_upload_of, missing_templates, places};
 use talmox_pve::api::cluster::{self, Guest, StorageResource};
 use talmox_pve::api::qemu::Vm;
 use talmox_pve::api::storage::{self, Content, StorageStatus};
@@ -18,7 +19,7 @@ use tokio::task::JoinSet;
 
 use super::answer::answer;
 use super::vm_config::{host_down, is_free, is_running, see, vms};
-use super::{device, migration, renamed_vm};
+use super::{device, hidden_vm, migration, renamed_vm};
 
 /// Maximum number of rounds in which free vmids are searched. Each round asks about all vmids that are needed, so more than a
 /// few rounds mean that other clients take vmids at the same time.
@@ -52,6 +53,7 @@ pub(super) async fn observe(desired: &Desired, client: &Client) -> Result<Pve, P
     renamed_vm::search_pools(desired, client, &mut pve).await;
     renamed_vm::search_untagged(desired, client, &mut pve).await;
     renamed_vm::search_missing(desired, client, &mut pve).await;
+    hidden_vm::search(desired, client, &mut pve).await;
     numbers(desired, client, &mut pve).await?;
     details(desired, client, &mut pve).await;
     device::look(desired, client, &mut pve).await;
@@ -303,7 +305,15 @@ async fn details(desired: &Desired, client: &Client, pve: &mut Pve) {
     let mut image_hosts: BTreeSet<NodeName> = BTreeSet::new();
     let mut storage_hosts: BTreeSet<NodeName> = BTreeSet::new();
     let is_new = |one: &Placed<'_>| matches!(one.state, VmPresence::Absent);
-    let new = places(desired, pve).nodes.into_iter().filter(is_new);
+    // A run that failed may have left the config of a node on the storage.
+    let may_have_upload = |one: &&Placed<'_>| {
+        let is_made = matches!(&one.state, VmPresence::Owned(vm) if vm.marker.stage == Stage::Made);
+        is_made && one.node.vm.cidata.is_some() && pve.is_online(&one.own.vm.node)
+    };
+    let nodes = places(desired, pve).nodes;
+    let upload_hosts: BTreeSet<NodeName> =
+        nodes.iter().filter(may_have_upload).map(|placed| placed.own.vm.node.clone()).collect();
+    let new = nodes.into_iter().filter(is_new);
     let new = new.map(|placed| (placed.node, placed.own.vm.node));
     let templates = missing_templates(desired, pve).into_iter();
     for (node, host) in new.chain(templates.map(|template| (template.node, template.host))) {
@@ -325,7 +335,7 @@ async fn details(desired: &Desired, client: &Client, pve: &mut Pve) {
     }
     let storage = desired.image_storage.clone();
     let mut contents = JoinSet::new();
-    for host in image_hosts {
+    for host in image_hosts.union(&upload_hosts).cloned() {
         let request = storage::content(&host, &storage, Some(Content::Import), None);
         let (client, storage) = (client.clone(), storage.clone());
         contents.spawn(async move { ((host, storage), answer(client.send(&request).await)) });
@@ -347,6 +357,14 @@ async fn details(desired: &Desired, client: &Client, pve: &mut Pve) {
         });
     }
     pve.contents = contents.join_all().await.into_iter().collect();
+    // Other files of a host that gets no new VM do not concern the plan.
+    for ((host, _), files) in &mut pve.contents {
+        if let Ok(files) = files
+            && !image_hosts.contains(host)
+        {
+            files.retain(|file| is_upload_of(desired, file.volid.file_name()));
+        }
+    }
     pve.bridges = bridges.join_all().await.into_iter().collect();
     for (host, listed) in storages.join_all().await {
         match listed {

@@ -19,8 +19,10 @@ use talmox_talos_api::{
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::former_address;
 use super::listener::{CONNECT_TIMEOUT, connect, connect_common, identify, identify_common};
 use super::sources::TalosAccess;
+use crate::kube::KubeClient;
 use crate::locate::missing_identity;
 
 /// Time in which the members of etcd elect a leader, if they have a quorum.
@@ -90,15 +92,18 @@ impl NodeProbes {
 }
 
 /// Probes nodes that do not answer at the address in the inventory. The probes use the address that the VM was created with,
-/// because the address in the inventory may have been edited since.
+/// because the address in the inventory may have been edited since. If Proxmox does not know that address, they use the addresses
+/// that Kubernetes and the other nodes report.
 pub(super) async fn probe_former_addresses(
     desired: &Desired,
     pve: &Pve,
     client: &PveClient,
     access: &TalosAccess,
+    kube: &KubeClient,
     nodes: &mut BTreeMap<String, TalosSeen>,
 ) {
     let mut looks = JoinSet::new();
+    let mut unknown = vec![];
     for placed in places(desired, pve).nodes {
         let (node, VmPresence::Owned(found)) = (placed.node, &placed.state) else { continue };
         let Contact::At(wanted) = node.contact else { continue };
@@ -110,8 +115,26 @@ pub(super) async fn probe_former_addresses(
         if first.is_none() && node.vm.has_agent {
             first = agent_address(client, &placed.own.vm, node).await;
         }
-        if let Some(first) = first.filter(|first| *first != wanted) {
-            spawn(&mut looks, desired, node, first, access, Duration::MAX);
+        match first {
+            Some(first) if first != wanted => {
+                spawn(&mut looks, desired, node, first, access, Duration::MAX);
+            }
+            Some(_) => {}
+            None => unknown.push((node, wanted)),
+        }
+    }
+    if !unknown.is_empty() {
+        let reported = former_address::reported(nodes, access, kube).await;
+        for (node, wanted) in unknown {
+            for address in reported.get(&node.name).into_iter().flatten().copied() {
+                if address != wanted
+                    && is_global(address)
+                    && former_address::is_machine_of(node, address, access).await
+                {
+                    spawn(&mut looks, desired, node, address, access, Duration::MAX);
+                    break;
+                }
+            }
         }
     }
     // Another machine may have the former address by now. Its answer is ignored.
@@ -285,11 +308,12 @@ async fn identify_other(
 }
 
 async fn configured(client: &Client, is_control_plane: bool, clock: Clock) -> Configured {
-    let (version, services, extensions, configs) = tokio::join!(
+    let (version, services, extensions, configs, addresses) = tokio::join!(
         client.version(),
         client.services(),
         client.list(ResourceKind::EXTENSION_STATUS),
         client.list(ResourceKind::MACHINE_CONFIG),
+        client.list(ResourceKind::ADDRESS_SPEC),
     );
     // The Image Factory adds an extension whose version is the id of the schematic.
     let schematic = extensions.ok().and_then(|all| {
@@ -320,7 +344,16 @@ async fn configured(client: &Client, is_control_plane: bool, clock: Clock) -> Co
         is_leader,
         dry_run: None,
         has_kubelet: runs("kubelet"),
+        first_addresses: addresses.unwrap_or_default().iter().filter_map(first_boot).collect(),
     }
+}
+
+/// The address of an address spec, if it comes from the drive or volume of the first boot.
+fn first_boot(spec: &Resource) -> Option<IpAddr> {
+    if spec.text("layer").as_deref() != Some("platform") {
+        return None;
+    }
+    spec.text("address")?.split('/').next()?.parse().ok()
 }
 
 /// Whether the etcd member of a node is the leader. A member that does not answer counts as a follower.

@@ -28,9 +28,10 @@ pub(super) async fn vms(client: &Client, guests: Vec<Guest>) -> BTreeMap<VmId, V
             if seen.config.is_err() && is_free(&client, guest.vmid).await.unwrap_or(false) {
                 return None;
             }
-            seen.is_running = guest.status == "running";
+            // A VM whose power state Proxmox does not report counts as running.
+            seen.is_running = guest.status != "stopped" && !guest.template;
             // The list is some seconds old, and may show a VM as stopped that was just started.
-            if !seen.is_running && !guest.template && seen.config.is_ok() {
+            if guest.status != "running" && !guest.template && seen.config.is_ok() {
                 seen.is_running = is_running(&client, &vm).await;
             }
             Some((guest.vmid, seen))
@@ -64,8 +65,10 @@ pub(super) async fn see(client: &Client, vm: &Vm) -> VmSeen {
     VmSeen { host: vm.node.clone(), is_running: false, config, pending }
 }
 
+/// Whether a VM runs. A VM whose power state Proxmox does not report counts as running, because a plan changes and destroys
+/// stopped VMs without a drain.
 pub(super) async fn is_running(client: &Client, vm: &Vm) -> bool {
-    client.send(&qemu::current(vm)).await.is_ok_and(|now| now.running)
+    client.send(&qemu::current(vm)).await.map_or(true, |now| now.running)
 }
 
 /// The config with its pending changes, as it will be after the next start of the VM.

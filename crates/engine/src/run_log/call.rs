@@ -105,7 +105,7 @@ impl Drop for CallLog {
     }
 }
 
-/// Writes until the queue ends, or the disk is full.
+/// Writes calls until the queue is closed, or until a write fails, for example because the disk is full.
 fn write_all(mut file: File, calls: &Receiver<ApiCall>, lost: &AtomicU64) {
     let mut time = 0.0;
     for call in calls {

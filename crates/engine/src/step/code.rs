@@ -198,9 +198,10 @@ talmox_model::codes! {
                 metal FILE` checks it.",
         }
         ConfigReverted = "config-reverted" {
-            title: "A node was not reached with its changed config, and reverts it",
-            meaning: "A config that concerns the network is applied on trial: the node reverts it by itself unless talmox reaches the \
-                node with it. talmox did not reach the node at its address in time.",
+            title: "A node does not work with its changed config, and reverts it",
+            meaning: "A config that concerns the network is applied on trial: the node reverts it by itself unless talmox confirms that \
+                the node works with it. talmox did not reach the node at its address in time, or the node lost its default route, its \
+                gateway does not answer, or etcd or the API server of a control plane is not healthy again.",
             action: "Correct the address, gateway, VLAN or patch that was changed. The node has its former config and address again; \
                 the message names the address.",
         }

@@ -18,8 +18,8 @@ pub(crate) struct VmCache {
     cached: Arc<Mutex<CachedVms>>,
     /// The mutex is held while a step sets tags, so that a run learns only once whether the tag policy allows them.
     pub(super) tag_policy: Arc<tokio::sync::Mutex<TagPolicy>>,
-    /// The mutex is held from the reset of a control plane until it answers or its boot has timed out. So no two control
-    /// planes are reset at the same time.
+    /// The mutex is held from the reset of a control plane until it answers, but not longer than a boot without a stall takes.
+    /// So control planes are reset one after the other.
     pub(super) control_plane_reset: Arc<tokio::sync::Mutex<()>>,
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn web(lab: &Lab, also: impl IntoIterator<Item = (String, String)>) -
 }
 
 /// Requests to Proxmox so far, as method and path, without reads of tasks.
-pub(crate) fn asked(record: &Path) -> Vec<String> {
+pub(crate) fn recorded_requests(record: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(record).unwrap_or_default();
     let lines = text.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
     let call = |line: Json| {
@@ -59,7 +59,7 @@ pub(crate) fn asked(record: &Path) -> Vec<String> {
 }
 
 /// Injects a fault into the first `times` requests with this method and path.
-pub(crate) fn strike(lab: &Lab, method: &str, path: &str, times: u64, action: FaultAction) {
+pub(crate) fn inject_fault(lab: &Lab, method: &str, path: &str, times: u64, action: FaultAction) {
     let when = When {
         method: Some(method.to_owned()),
         path: Some(PathPattern::parse(path).unwrap()),
@@ -69,25 +69,25 @@ pub(crate) fn strike(lab: &Lab, method: &str, path: &str, times: u64, action: Fa
 }
 
 /// Injects a fault into the first task of this kind.
-pub(crate) fn strike_task(lab: &Lab, task: &str, action: FaultAction) {
+pub(crate) fn inject_task_fault(lab: &Lab, task: &str, action: FaultAction) {
     let when = When { task: Some(task.to_owned()), ..When::default() };
     lab.faults().add(Fault::new(when, action));
 }
 
 /// Texts of the notes of all steps.
 pub(crate) fn notes(events: &[Stamped]) -> Vec<&str> {
-    let told = events.iter().filter_map(|event| match &event.what {
+    let texts = events.iter().filter_map(|event| match &event.what {
         Event::StepNote { text, .. } => Some(text.as_str()),
         _ => None,
     });
-    told.collect()
+    texts.collect()
 }
 
 /// Reasons of all waits.
 pub(crate) fn waits(events: &[Stamped]) -> Vec<&str> {
-    let told = events.iter().filter_map(|event| match &event.what {
+    let texts = events.iter().filter_map(|event| match &event.what {
         Event::StepWaits { reason, .. } => Some(reason.as_str()),
         _ => None,
     });
-    told.collect()
+    texts.collect()
 }

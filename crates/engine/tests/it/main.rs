@@ -4,7 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod kube;
+mod new_cluster;
 mod run;
 mod step;
 mod support;
-mod whole;

@@ -4,7 +4,7 @@ use talmox_engine::access::PROVISIONAL;
 use talmox_plan::desired::ManifestFile;
 use talmox_plan::plan::{Class, show};
 
-use super::inventory::{HEAD, PAIR, impatiently, pair};
+use super::inventory::{HEAD, PAIR, pair, with_short_timeouts};
 use super::rig::Rig;
 
 const GREETING: &str = "\
@@ -69,6 +69,24 @@ spec:
           env: [{name: address, value: 10.0.0.20}]
 ";
 
+/// Objects without a namespace. The second one was a hook of a chart that comes after the other objects.
+const BARE: &str = "\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: bare}
+data: {a: b}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: last, annotations: {talmox.dev/phase: after, talmox.dev/weight: '1'}}
+data: {a: b}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: bare}
+rules: []
+";
+
 /// The manifest files that the inventories of these tests name.
 pub(crate) fn manifest(name: &str) -> ManifestFile {
     let text = match name {
@@ -79,6 +97,14 @@ pub(crate) fn manifest(name: &str) -> ManifestFile {
         "shop-smaller.yaml" => GREETING.split("---\n").take(3).collect::<Vec<_>>().join("---\n"),
         "shop-typo.yaml" => GREETING.replace("replicas: 1", "replicsa: 1"),
         "network.yaml" => NETWORK.to_owned(),
+        "bare.yaml" => BARE.to_owned(),
+        "shop-flux.yaml" => GREETING.replace(
+            "name: greeting, namespace: shop",
+            "name: greeting, namespace: shop, labels: {kustomize.toolkit.fluxcd.io/name: shop}",
+        ),
+        "other.yaml" => {
+            BARE.replace("name: bare", "name: other").replace("name: last", "name: end")
+        }
         "vip.yaml" => HOLDER.to_owned(),
         "vip-elsewhere.yaml" => HOLDER.replace("10.0.0.20", "10.0.0.29"),
         other => panic!("there is no file {other}"),
@@ -118,6 +144,46 @@ async fn an_add_on_is_applied_once_and_again_when_it_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn add_ons_share_a_namespace_and_are_applied_in_order() {
+    let rig = Rig::start();
+    let text = format!(
+        "{HEAD}addons: [{{name: one, files: [bare.yaml], namespace: shop, needs: [two]}}, \
+         {{name: two, files: [other.yaml], namespace: shop, wait: false}}]\n{PAIR}"
+    );
+    let ran = rig.up(&text).await;
+    ran.assert_done();
+    let one = ran.plan.steps.iter().find(|step| step.id.as_str() == "addon/one").unwrap();
+    assert!(one.after.iter().any(|id| id.as_str() == "addon/two"), "{:?}", one.after);
+    let kube = rig.kube_of(&rig.desired(&text));
+    let wanted = ["shop", "other"].map(str::to_owned).into_iter().collect();
+    let found: Vec<String> = kube.existing_namespaces(wanted).await.unwrap().into_iter().collect();
+    assert_eq!(found, ["shop"]);
+    let noted = kube.noted().await.unwrap();
+    let objects: Vec<String> = noted["one"].iter().map(ToString::to_string).collect();
+    let expected =
+        ["Namespace shop", "ConfigMap shop/bare", "ConfigMap shop/last", "ClusterRole bare"];
+    assert_eq!(objects, expected);
+    // Both add-ons contain the namespace, and neither changes it again.
+    let again = rig.plan(&text).await;
+    assert!(again.is_empty(), "{}", show::text(&again));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_add_on_that_flux_manages_is_left_to_it_on_request() {
+    let rig = Rig::start();
+    rig.up(&with_shop("shop-flux.yaml")).await.assert_done();
+    let changed = with_shop("shop-changed.yaml");
+    assert!(!rig.plan(&changed).await.is_empty());
+    let handed = changed.replace("name: shop,", "name: shop, handover: gitops,");
+    let plan = rig.plan(&handed).await;
+    assert!(plan.is_empty(), "{}", show::text(&plan));
+    // talmox manages an add-on that no GitOps tool manages yet.
+    let rig = Rig::start();
+    rig.up(&with_shop("shop.yaml")).await.assert_done();
+    assert!(!rig.plan(&handed).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_field_that_there_is_not_is_never_waited_for() {
     let rig = Rig::start();
     let typo = with_shop("shop-typo.yaml");
@@ -151,7 +217,7 @@ async fn what_an_add_on_has_no_longer_is_seen_and_left_alone() {
     let smaller = rig.plan(&with_shop("shop-smaller.yaml")).await;
     let shown = show::text(&smaller);
     assert_eq!(smaller.open_changes().count(), 1, "{shown}");
-    assert!(shown.contains("- add-on shop  (destroy, left: impossible)"), "{shown}");
+    assert!(shown.contains("- add-on shop  (destroy, not done: impossible)"), "{shown}");
     assert!(shown.contains("Deployment shop/till"), "{shown}");
     assert!(shown.contains("its manifests no longer have these objects"), "{shown}");
 
@@ -183,9 +249,9 @@ async fn a_cluster_without_a_network_is_not_well_until_an_add_on_brings_one() {
     let plan = rig.plan(&text).await;
     let ids: Vec<&str> = plan.steps.iter().map(|step| step.id.as_str()).collect();
     assert_eq!(ids, ["addon/net", "cluster/health"], "{}", show::text(&plan));
-    assert!(show::text(&plan).contains("is not ready → well"), "{}", show::text(&plan));
+    assert!(show::text(&plan).contains("is not ready → healthy"), "{}", show::text(&plan));
     rig.up(&text).await.assert_done();
-    rig.picture(&text).await.assert_whole(&["cp-1"], &["wk-1"]);
+    rig.lab_state(&text).await.assert_complete(&["cp-1"], &["wk-1"]);
     let again = rig.plan(&text).await;
     assert!(again.is_empty(), "{}", show::text(&again));
 }
@@ -209,7 +275,7 @@ async fn a_shared_address_that_is_left_to_an_add_on_is_not_relied_on_until_it_an
 
     // The run waits for an add-on that provides another address, and reports it.
     let with = |file: &str| format!("{bare}addons: [{{name: edge, files: [{file}]}}]\n");
-    let ran = rig.up(&impatiently(&with("vip-elsewhere.yaml"))).await;
+    let ran = rig.up(&with_short_timeouts(&with("vip-elsewhere.yaml"))).await;
     let failures = ran.failures();
     let start =
         "vip: the add-on edge does not provide the Kubernetes API at 10.0.0.20:6443 in time";

@@ -8,8 +8,12 @@ use talmox_plan::desired::Contact;
 use talmox_plan::planning::Scope;
 use talmox_talos_api::client::{Resource, ResourceKind};
 
-use super::inventory::{self, HEAD, PAIR, home, impatient, impatiently, pair};
-use super::rig::{Ran, Rig, Yard};
+use super::inventory::{self, HEAD, PAIR, home, pair, short_timeouts, with_short_timeouts};
+use super::rig::{CompletedRun, LabOptions, Rig};
+use super::versions::{
+    PVE_8_TALOS_11, PVE_8_TALOS_12, PVE_8_TALOS_13, PVE_9_TALOS_11, PVE_9_TALOS_12, PVE_9_TALOS_13,
+    Versions, each,
+};
 
 /// The inventory with a patch for all nodes.
 fn patched(text: &str, patch: &str) -> String {
@@ -53,7 +57,7 @@ async fn assert_schedulable(rig: &Rig, text: &str) {
 }
 
 /// The steps that applied configs, in the order of their starts.
-fn order(ran: &Ran) -> Vec<&str> {
+fn order(ran: &CompletedRun) -> Vec<&str> {
     let started = ran.events.iter().filter_map(|event| match &event.what {
         Event::StepStarted { step } => step.strip_prefix("talos/")?.strip_suffix("/config"),
         _ => None,
@@ -63,21 +67,30 @@ fn order(ran: &Ran) -> Vec<&str> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_label_changes_all_nodes_without_a_reboot() {
-    let rig = Rig::start();
-    rig.up(&home()).await.assert_done();
-    let before = boots(&rig, &home()).await;
-    let text = patched(&home(), "{machine: {nodeLabels: {rack: row-7}}}");
+    each(&[PVE_9_TALOS_11], a_label_changes_all_nodes_without_a_reboot_on).await;
+}
+
+async fn a_label_changes_all_nodes_without_a_reboot_on(versions: Versions) {
+    let rig = Rig::of(versions.lab_options());
+    let first = versions.inventory(&home());
+    rig.up(&first).await.assert_done();
+    let before = boots(&rig, &first).await;
+    let text = patched(&first, "{machine: {nodeLabels: {rack: row-7}}}");
     let ran = rig.converge(&text).await;
     assert_in_configs(&rig, &text, "rack: row-7").await;
     assert_eq!(boots(&rig, &text).await, before);
     assert_eq!(order(&ran)[..2], ["wk-1", "wk-2"], "workers come first");
-    rig.picture(&text).await.assert_whole(&["cp-1", "cp-2", "cp-3"], &["wk-1", "wk-2"]);
+    rig.lab_state(&text).await.assert_complete(&["cp-1", "cp-2", "cp-3"], &["wk-1", "wk-2"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_that_needs_a_reboot_reboots_one_node_after_the_other() {
-    let rig = Rig::of(Yard { release: "8.4", ..Yard::default() });
-    let first = home().replace("v1.11.2", "v1.13.6");
+    each(&[PVE_8_TALOS_13], a_change_that_needs_a_reboot_reboots_one_node_after_the_other_on).await;
+}
+
+async fn a_change_that_needs_a_reboot_reboots_one_node_after_the_other_on(versions: Versions) {
+    let rig = Rig::of(versions.lab_options());
+    let first = versions.inventory(&home());
     rig.up(&first).await.assert_done();
     let before = boots(&rig, &first).await;
     let mut leader = None;
@@ -98,78 +111,91 @@ async fn a_change_that_needs_a_reboot_reboots_one_node_after_the_other() {
     let order = order(&ran);
     assert_eq!((order.len(), order.first(), order.last().copied()), (5, Some(&"wk-1"), leader));
     assert_schedulable(&rig, &text).await;
-    rig.picture(&text).await.assert_whole(&["cp-1", "cp-2", "cp-3"], &["wk-1", "wk-2"]);
+    rig.lab_state(&text).await.assert_complete(&["cp-1", "cp-2", "cp-3"], &["wk-1", "wk-2"]);
 }
 
 /// The new address of the worker is not in use, and talmox cannot reach it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_is_not_reached_at_its_new_address_reverts() {
-    let mut rig = Rig::start();
-    rig.up(&impatient()).await.assert_done();
+    each(&[PVE_8_TALOS_11], a_node_that_is_not_reached_at_its_new_address_reverts_on).await;
+}
+
+async fn a_node_that_is_not_reached_at_its_new_address_reverts_on(versions: Versions) {
+    let mut rig = Rig::of(versions.lab_options());
+    let first = versions.inventory(&short_timeouts());
+    rig.up(&first).await.assert_done();
     let before = configs(&rig, address("10.0.0.21")).await;
-    let boot = boots(&rig, &impatient()).await;
+    let boot = boots(&rig, &first).await;
     rig.closed = &["10.0.0.29"];
-    let text = impatient().replace("10.0.0.21", "10.0.0.29");
+    let text = first.replace("10.0.0.21", "10.0.0.29");
     let failures = rig.up_within(&text, &Scope::default()).await.failures();
     let words = "talos/wk-1/config: wk-1 was not reached with its changed config (";
     assert!(failures.contains(words), "{failures}");
     let end = "it has reverted it by itself, and answers at 10.0.0.21";
     assert!(failures.contains(end), "{failures}");
     assert_eq!(configs(&rig, address("10.0.0.21")).await, before);
-    assert_eq!(boots(&rig, &impatient()).await, boot, "its VM was not stopped");
+    assert_eq!(boots(&rig, &first).await, boot, "its VM was not stopped");
     assert!(rig.vms().await[&303].config["ipconfig0"].contains("10.0.0.21"));
     // With the former address in the inventory, nothing is left of the attempt.
-    rig.converge(&impatient()).await;
-    assert_schedulable(&rig, &impatient()).await;
+    rig.converge(&first).await;
+    assert_schedulable(&rig, &first).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_moves_to_another_address() {
-    let rig = Rig::of(Yard { release: "8.4", ..Yard::default() });
-    rig.up(&pair()).await.assert_done();
-    let text = pair().replace("10.0.0.21", "10.0.0.29");
+    each(&[PVE_8_TALOS_12, PVE_9_TALOS_13], a_worker_moves_to_another_address_on).await;
+}
+
+async fn a_worker_moves_to_another_address_on(versions: Versions) {
+    let rig = Rig::of(versions.lab_options());
+    let first = versions.inventory(&pair());
+    rig.up(&first).await.assert_done();
+    let text = first.replace("10.0.0.21", "10.0.0.29");
     rig.converge(&text).await;
-    let picture = rig.picture(&text).await;
-    picture.assert_whole(&["cp-1"], &["wk-1"]);
-    let worker = picture.kubernetes.iter().find(|node| node.name == "wk-1").unwrap();
+    let lab_state = rig.lab_state(&text).await;
+    lab_state.assert_complete(&["cp-1"], &["wk-1"]);
+    let worker = lab_state.kubernetes.iter().find(|node| node.name == "wk-1").unwrap();
     assert_eq!(worker.internal_addresses, [address("10.0.0.29")]);
-    assert!(picture.vms[&303].config["ipconfig0"].contains("10.0.0.29"));
+    assert!(lab_state.vms[&303].config["ipconfig0"].contains("10.0.0.29"));
     assert_schedulable(&rig, &text).await;
 }
 
 /// An inventory in which only guest agents report the addresses, and the same nodes with static addresses.
-fn dhcp_and_static() -> (String, String) {
-    let head = HEAD.replace("v1.11.2", "v1.12.4");
+fn dhcp_and_static(versions: Versions) -> (String, String) {
+    let head = versions.inventory(HEAD);
     let image = "image: {extensions: [siderolabs/qemu-guest-agent]}";
     let nodes = PAIR.replace(", ip: 10.0.0.11", "").replace(", ip: 10.0.0.21", "");
     (
-        impatiently(&format!("{head}boot: dhcp\n{image}\n{nodes}")),
-        impatiently(&format!("{head}{image}\n{PAIR}")),
+        with_short_timeouts(&format!("{head}boot: dhcp\n{image}\n{nodes}")),
+        with_short_timeouts(&format!("{head}{image}\n{PAIR}")),
     )
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_change_from_dhcp_to_static_addresses() {
-    let (first, second) = dhcp_and_static();
+    each(&[PVE_9_TALOS_12], nodes_change_from_dhcp_to_static_addresses_on).await;
+}
+
+async fn nodes_change_from_dhcp_to_static_addresses_on(versions: Versions) {
+    let (first, second) = dhcp_and_static(versions);
     let desired = inventory::desired(&first, &inventory::bundle());
-    let mut yard = Yard {
-        with: vec![("Pool.Audit]", "Pool.Audit, VM.GuestAgent.Audit]".to_owned())],
-        ..Yard::default()
-    };
+    let right = format!("Pool.Audit, {}]", versions.agent_right());
+    let mut lab_options =
+        LabOptions { with: vec![("Pool.Audit]", right)], ..versions.lab_options() };
     for (node, lease) in desired.nodes.iter().zip(["10.0.0.101/24", "10.0.0.102/24"]) {
         let mac = node.identity.macs[0].to_string().to_lowercase();
-        yard.nodes.leases.insert(mac, lease.to_owned());
+        lab_options.nodes.leases.insert(mac, lease.to_owned());
     }
-    let rig = Rig::of(yard);
+    let rig = Rig::of(lab_options);
     rig.up(&first).await.assert_done();
     let members = rig.talos(address("10.0.0.101")).etcd_members().await.unwrap();
     rig.converge(&second).await;
-    let picture = rig.picture(&second).await;
-    picture.assert_whole(&["cp-1"], &["wk-1"]);
+    let lab_state = rig.lab_state(&second).await;
+    lab_state.assert_complete(&["cp-1"], &["wk-1"]);
     for (name, at, vmid) in [("cp-1", "10.0.0.11", 300), ("wk-1", "10.0.0.21", 303)] {
-        let node = picture.kubernetes.iter().find(|node| node.name == name).unwrap();
+        let node = lab_state.kubernetes.iter().find(|node| node.name == name).unwrap();
         assert_eq!(node.internal_addresses, [address(at)], "{name}");
-        let drive = &picture.vms[&vmid].config["ipconfig0"];
+        let drive = &lab_state.vms[&vmid].config["ipconfig0"];
         assert!(drive.contains(at), "{name}: {drive}");
     }
     // It is the same member with the same data, at its new address.
@@ -177,4 +203,49 @@ async fn nodes_change_from_dhcp_to_static_addresses() {
     assert_eq!((moved.len(), moved[0].id), (1, members[0].id));
     assert_eq!(moved[0].peer_urls, ["https://10.0.0.11:2380"]);
     assert_schedulable(&rig, &second).await;
+}
+
+/// The version of Kubernetes is left, and everything else of the config is applied.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_config_is_applied_without_its_kubernetes_version() {
+    let rig = Rig::start();
+    let first = format!("{}kubernetes_version: v1.34.0\n", pair());
+    rig.up(&first).await.assert_done();
+    let second = format!("{}kubernetes_version: v1.34.1\n", pair());
+    let text = patched(&second, "{machine: {nodeLabels: {rack: row-7}}}");
+    rig.up_within(&text, &Scope::default()).await.assert_done();
+    assert_in_configs(&rig, &text, "rack: row-7").await;
+    assert_in_configs(&rig, &text, "kubelet:v1.34.0").await;
+    let nodes = rig.kube(&text).nodes().await.unwrap();
+    assert!(nodes.iter().all(|node| node.kubelet_version == "v1.34.0"), "{nodes:#?}");
+    // Only the version is left.
+    let rest = rig.plan(&text).await;
+    assert!(rest.steps.is_empty(), "{:#?}", rest.steps);
+    let open = rest.open_changes().flat_map(|change| &change.fields);
+    let paths: Vec<&str> = open.map(|field| field.path.as_str()).collect();
+    assert!(paths.contains(&"machine.kubelet.image"), "{paths:?}");
+    assert!(paths.iter().all(|path| path.ends_with(".image")), "{paths:?}");
+}
+
+/// The next control plane is changed only after the API server of the former one is ready with the changed config.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_api_server_of_a_control_plane_is_checked_before_the_next_one_changes() {
+    let rig = Rig::start();
+    rig.up(&home()).await.assert_done();
+    let text = patched(&home(), "{cluster: {apiServer: {certSANs: [api.example.net]}}}");
+    let mut started: Vec<String> = vec![];
+    let is_second = |event: &Event| {
+        if let Event::StepStarted { step } = event
+            && let Some(step) = step.strip_prefix("talos/cp-")
+            && let Some(number) = step.strip_suffix("/config")
+        {
+            started.push(format!("cp-{number}"));
+        }
+        started.len() == 2
+    };
+    assert!(rig.up_until(&text, is_second).await, "{started:?}");
+    let pod = rig.kube(&text).mirror_pod("kube-apiserver", &started[0]).await.unwrap().unwrap();
+    assert!(pod.is_ready);
+    assert_eq!(pod.annotations["talos.dev/config-version"], "2");
+    rig.converge(&text).await;
 }

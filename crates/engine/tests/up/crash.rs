@@ -9,16 +9,16 @@ use std::time::Duration;
 use talmox_engine::observe::TalosAccess;
 use talmox_engine::step::{Cut, CutHook, Moment};
 use talmox_lab::pve::{Action as FaultAction, Fault, When};
-use talmox_lab::{NodeAction, Who};
+use talmox_lab::{NodeAction, TargetNode};
 use talmox_plan::desired::Contact;
 use talmox_plan::plan::{Action, Step, StepId, show};
 use talmox_talos_api::client::Payload;
 use talmox_talos_api::{Address, Client};
 use tokio::task::JoinSet;
 
-use super::picture::Picture;
+use super::lab_state::LabState;
 use super::rig::{Rig, once};
-use super::way::Way;
+use super::test_cluster::TestCluster;
 
 /// Durations in lab time. `SLOW_COPY` is long enough for the next run to meet a task that copies a disk or an image.
 /// `SLOW_CHANGE` is for tasks that lock a VM, for which steps do not wait as long.
@@ -28,18 +28,18 @@ const SLOW_CHANGE: Duration = Duration::from_secs(30);
 const AT_ONCE: usize = 4;
 
 /// A cluster that was created without interruption.
-struct Undisturbed {
-    way: Way,
-    picture: Picture,
+struct ReferenceRun {
+    test_cluster: TestCluster,
+    lab_state: LabState,
     /// The steps that created the cluster, in their order.
     steps: Vec<Step>,
     /// The steps that made a change.
     acted: BTreeSet<StepId>,
 }
 
-/// Place at which a run is interrupted.
+/// Point at which a run is interrupted.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum InterruptPoint {
     BeforeAct,
     AfterAct,
     /// Killed after the change, while the started task runs on during the next run.
@@ -52,9 +52,9 @@ pub(super) enum Place {
     FailedAsItWaits,
 }
 
-impl Undisturbed {
-    async fn of(way: Way) -> Arc<Self> {
-        let rig = way.lab().await;
+impl ReferenceRun {
+    async fn of(test_cluster: TestCluster) -> Arc<Self> {
+        let rig = test_cluster.lab().await;
         let acted = Arc::new(Mutex::new(BTreeSet::new()));
         let heard = Arc::clone(&acted);
         let hook: CutHook = Arc::new(move |step, moment| {
@@ -63,33 +63,47 @@ impl Undisturbed {
             }
             Cut::Go
         });
-        let ran = rig.up_with(&way.text, Some(hook)).await;
+        let ran = rig.up_with(&test_cluster.text, Some(hook)).await;
         ran.assert_done();
-        let picture = rig.picture(&way.text).await;
-        picture.assert_whole_beside(way.control_planes, way.workers, way.others);
+        let lab_state = rig.lab_state(&test_cluster.text).await;
+        lab_state.assert_complete_with_others(
+            test_cluster.control_planes,
+            test_cluster.workers,
+            test_cluster.others,
+        );
         let acted = acted.lock().unwrap().clone();
-        Arc::new(Self { way, picture, steps: ran.plan.steps, acted })
+        Arc::new(Self { test_cluster, lab_state, steps: ran.plan.steps, acted })
     }
 
     /// The steps at which a run can be interrupted in this way.
-    fn steps_with(&self, place: Place) -> Vec<Step> {
+    fn steps_with(&self, place: InterruptPoint) -> Vec<Step> {
         let fits = |step: &&Step| match place {
-            Place::BeforeAct | Place::AfterAct | Place::Failed => self.acted.contains(&step.id),
-            Place::WhileTaskRuns => task_of(&step.action).is_some(),
-            Place::AsItWaits | Place::FailedAsItWaits => !self.acted.contains(&step.id),
+            InterruptPoint::BeforeAct | InterruptPoint::AfterAct | InterruptPoint::Failed => {
+                self.acted.contains(&step.id)
+            }
+            InterruptPoint::WhileTaskRuns => task_of(&step.action).is_some(),
+            InterruptPoint::AsItWaits | InterruptPoint::FailedAsItWaits => {
+                !self.acted.contains(&step.id)
+            }
         };
         self.steps.iter().filter(fits).cloned().collect()
     }
 
     /// Interrupts a run, then runs the same command again.
-    async fn interrupted(self: Arc<Self>, step: Step, place: Place) {
-        let rig = self.way.lab().await;
+    async fn interrupted(self: Arc<Self>, step: Step, place: InterruptPoint) {
+        let rig = self.test_cluster.lab().await;
         match place {
-            Place::BeforeAct => self.cut_off(&rig, &step, Moment::BeforeAct, Cut::Crash).await,
-            Place::AfterAct => self.cut_off(&rig, &step, Moment::AfterAct, Cut::Crash).await,
-            Place::Failed => self.cut_off(&rig, &step, Moment::BeforeAct, Cut::Fail).await,
-            Place::FailedAsItWaits => self.cut_off(&rig, &step, Moment::Begin, Cut::Fail).await,
-            Place::WhileTaskRuns => {
+            InterruptPoint::BeforeAct => {
+                self.cut_off(&rig, &step, Moment::BeforeAct, Cut::Crash).await
+            }
+            InterruptPoint::AfterAct => {
+                self.cut_off(&rig, &step, Moment::AfterAct, Cut::Crash).await
+            }
+            InterruptPoint::Failed => self.cut_off(&rig, &step, Moment::BeforeAct, Cut::Fail).await,
+            InterruptPoint::FailedAsItWaits => {
+                self.cut_off(&rig, &step, Moment::Begin, Cut::Fail).await
+            }
+            InterruptPoint::WhileTaskRuns => {
                 let (task, time) = task_of(&step.action).unwrap();
                 let when = When { task: Some(task.to_owned()), ..When::default() };
                 let slow = Fault::new(when, FaultAction::Delay(time));
@@ -97,8 +111,12 @@ impl Undisturbed {
                 self.cut_off(&rig, &step, Moment::AfterAct, Cut::Crash).await;
                 rig.lab.faults().clear();
             }
-            Place::AsItWaits => {
-                assert!(rig.up_until_begun(&self.way.text, &step.id).await, "{}", step.id);
+            InterruptPoint::AsItWaits => {
+                assert!(
+                    rig.up_until_started(&self.test_cluster.text, &step.id).await,
+                    "{}",
+                    step.id
+                );
             }
         }
         self.converges(&rig, &format!("{} {place:?}", step.id)).await;
@@ -107,14 +125,14 @@ impl Undisturbed {
     /// Interrupts a run at this moment of this step.
     async fn cut_off(&self, rig: &Rig, step: &Step, at: Moment, what: Cut) {
         let (hook, times) = once(&step.id, at, what);
-        let first = rig.up_with(&self.way.text, Some(hook)).await;
+        let first = rig.up_with(&self.test_cluster.text, Some(hook)).await;
         assert_eq!(*times.lock().unwrap(), 1, "{} {at:?} {what:?}: it comes there once", step.id);
         assert!(!first.outcome.is_done(), "{} {at:?} {what:?}", step.id);
     }
 
     /// Runs the same command again, and checks the result and that the next plan is empty.
     async fn converges(&self, rig: &Rig, place: &str) {
-        let text = &self.way.text;
+        let text = &self.test_cluster.text;
         let plan = rig.plan(text).await;
         assert_eq!(plan.errors().count(), 0, "{place}\n{}", show::text(&plan));
         let second = rig.up(text).await;
@@ -124,8 +142,8 @@ impl Undisturbed {
             second.failures(),
             show::text(&second.plan)
         );
-        let found = rig.picture(text).await;
-        assert_eq!(found, self.picture, "{place}\n{}", show::text(&second.plan));
+        let found = rig.lab_state(text).await;
+        assert_eq!(found, self.lab_state, "{place}\n{}", show::text(&second.plan));
         let third = rig.plan(text).await;
         assert!(third.is_empty(), "{place}\n{}", show::text(&third));
     }
@@ -148,94 +166,121 @@ pub(super) fn task_of(action: &Action) -> Option<(&'static str, Duration)> {
 }
 
 /// Interrupts every step at these places, each in a separate lab. Checks that there are at least `least` interruptions.
-async fn every_step(way: Way, places: &[Place], least: usize) {
-    let undisturbed = Undisturbed::of(way).await;
+async fn every_step(test_cluster: TestCluster, places: &[InterruptPoint], least: usize) {
+    let reference_run = ReferenceRun::of(test_cluster).await;
     let steps = places.iter().flat_map(|place| {
-        undisturbed.steps_with(*place).into_iter().map(move |step| (step, *place))
+        reference_run.steps_with(*place).into_iter().map(move |step| (step, *place))
     });
-    let all: Vec<(Step, Place)> = steps.collect();
+    let all: Vec<(Step, InterruptPoint)> = steps.collect();
     assert!(all.len() >= least, "{}", all.len());
     let mut running = JoinSet::new();
     for (step, place) in all {
         if running.len() == AT_ONCE {
             running.join_next().await.unwrap().unwrap();
         }
-        running.spawn(Arc::clone(&undisturbed).interrupted(step, place));
+        running.spawn(Arc::clone(&reference_run).interrupted(step, place));
     }
     running.join_all().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_before_a_step_acts() {
-    every_step(Way::usual(), &[Place::BeforeAct], 25).await;
+    every_step(TestCluster::usual(), &[InterruptPoint::BeforeAct], 25).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_after_a_step_acted() {
-    every_step(Way::usual(), &[Place::AfterAct], 25).await;
+    every_step(TestCluster::usual(), &[InterruptPoint::AfterAct], 25).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_while_a_task_runs_on() {
-    every_step(Way::usual(), &[Place::WhileTaskRuns], 16).await;
+    every_step(TestCluster::usual(), &[InterruptPoint::WhileTaskRuns], 16).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_while_a_step_waits() {
-    every_step(Way::usual(), &[Place::AsItWaits], 7).await;
+    every_step(TestCluster::usual(), &[InterruptPoint::AsItWaits], 7).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_once() {
-    every_step(Way::usual(), &[Place::Failed, Place::FailedAsItWaits], 32).await;
+    every_step(
+        TestCluster::usual(),
+        &[InterruptPoint::Failed, InterruptPoint::FailedAsItWaits],
+        32,
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clones_killed_before_or_after_a_step_acts() {
-    every_step(Way::clones(), &[Place::BeforeAct, Place::AfterAct], 20).await;
+    every_step(TestCluster::clones(), &[InterruptPoint::BeforeAct, InterruptPoint::AfterAct], 20)
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clones_killed_while_a_task_runs_on_or_a_step_waits() {
-    every_step(Way::clones(), &[Place::WhileTaskRuns, Place::AsItWaits], 10).await;
+    every_step(
+        TestCluster::clones(),
+        &[InterruptPoint::WhileTaskRuns, InterruptPoint::AsItWaits],
+        10,
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clones_failed_once() {
-    every_step(Way::clones(), &[Place::Failed, Place::FailedAsItWaits], 12).await;
+    every_step(
+        TestCluster::clones(),
+        &[InterruptPoint::Failed, InterruptPoint::FailedAsItWaits],
+        12,
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn volumes_killed_before_or_after_a_step_acts() {
-    every_step(Way::volumes(), &[Place::BeforeAct, Place::AfterAct], 30).await;
+    every_step(TestCluster::volumes(), &[InterruptPoint::BeforeAct, InterruptPoint::AfterAct], 30)
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn volumes_killed_while_a_task_runs_on_or_a_step_waits() {
-    every_step(Way::volumes(), &[Place::WhileTaskRuns, Place::AsItWaits], 12).await;
+    every_step(
+        TestCluster::volumes(),
+        &[InterruptPoint::WhileTaskRuns, InterruptPoint::AsItWaits],
+        12,
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn volumes_failed_once() {
-    every_step(Way::volumes(), &[Place::Failed, Place::FailedAsItWaits], 17).await;
+    every_step(
+        TestCluster::volumes(),
+        &[InterruptPoint::Failed, InterruptPoint::FailedAsItWaits],
+        17,
+    )
+    .await;
 }
 
 /// Talos accepts a second bootstrap as long as the etcd of the first one has not started, and stops that etcd. A run that was
 /// killed right after its request is visible only in the events of the node.
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_right_after_the_bootstrap_it_is_not_requested_again() {
-    let way = Way::usual();
-    let rig = way.lab().await;
+    let test_cluster = TestCluster::usual();
+    let rig = test_cluster.lab().await;
     let when = When { talos: Some("Bootstrap".to_owned()), ..When::default() };
-    let slow = NodeAction::Slow(Who::This, Duration::from_mins(1));
+    let slow = NodeAction::Slow(TargetNode::This, Duration::from_mins(1));
     rig.lab.faults().add(Fault::new(when, FaultAction::Node(slow)));
     let step = StepId::new("etcd/bootstrap".to_owned());
     let (hook, times) = once(&step, Moment::AfterAct, Cut::Crash);
-    rig.up_with(&way.text, Some(hook)).await;
+    rig.up_with(&test_cluster.text, Some(hook)).await;
     assert_eq!(*times.lock().unwrap(), 1);
-    let second = rig.up(&way.text).await;
+    let second = rig.up(&test_cluster.text).await;
     second.assert_done();
-    let desired = rig.desired(&way.text);
+    let desired = rig.desired(&test_cluster.text);
     let Contact::At(first) = desired.control_planes().next().unwrap().contact else {
         panic!("the first control plane has no fixed address")
     };
@@ -247,37 +292,38 @@ async fn killed_right_after_the_bootstrap_it_is_not_requested_again() {
         Payload::Service(service) if service.service == "etcd" => Some(service.message.as_str()),
         _ => None,
     });
-    let told: Vec<&str> = etcd.collect();
-    let requests = told.iter().filter(|message| **message == "Bootstrap requested").count();
-    assert_eq!(requests, 1, "{told:#?}");
+    let messages: Vec<&str> = etcd.collect();
+    let requests = messages.iter().filter(|message| **message == "Bootstrap requested").count();
+    assert_eq!(requests, 1, "{messages:#?}");
 }
 
 /// The list of all VMs is read while a VM is still being created and the token cannot see it. When talmox asks about its
 /// vmid, the VM is finished. It must not be created twice, and no other vmid may be used.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_finished_while_the_plan_is_made_is_not_made_again() {
-    for (way, made_by, task) in
-        [(Way::volumes(), "create", "qmcreate"), (Way::clones(), "clone", "qmclone")]
-    {
-        let rig = way.lab().await;
+    for (test_cluster, made_by, task) in [
+        (TestCluster::volumes(), "create", "qmcreate"),
+        (TestCluster::clones(), "clone", "qmclone"),
+    ] {
+        let rig = test_cluster.lab().await;
         let when = When { task: Some(task.to_owned()), ..When::default() };
         let slow = FaultAction::Delay(Duration::from_secs(10));
         rig.lab.faults().add(Fault { times: None, ..Fault::new(when, slow) });
         let step = StepId::new(format!("vm/cp-1/{made_by}"));
         let (hook, times) = once(&step, Moment::AfterAct, Cut::Crash);
-        rig.up_with(&way.text, Some(hook)).await;
+        rig.up_with(&test_cluster.text, Some(hook)).await;
         assert_eq!(*times.lock().unwrap(), 1);
         rig.lab.faults().clear();
-        rig.strike("GET", "/cluster/nextid", 3, FaultAction::Delay(Duration::from_secs(29)));
-        let plan = rig.plan(&way.text).await;
+        rig.inject_fault("GET", "/cluster/nextid", 3, FaultAction::Delay(Duration::from_secs(29)));
+        let plan = rig.plan(&test_cluster.text).await;
         rig.lab.faults().clear();
         assert_eq!(plan.errors().count(), 0, "{}", show::text(&plan));
         let is_made_again = plan.steps.iter().any(|planned| planned.id == step);
         assert!(!is_made_again, "{}", show::text(&plan));
-        rig.up(&way.text).await.assert_done();
+        rig.up(&test_cluster.text).await.assert_done();
         let vms = rig.vms().await;
         let own = vms.keys().filter(|vmid| **vmid >= 300).count();
-        assert_eq!(own, way.control_planes.len() + way.others.len(), "{vms:#?}");
+        assert_eq!(own, test_cluster.control_planes.len() + test_cluster.others.len(), "{vms:#?}");
         assert_eq!(vms[&300].config["name"], "cp-1");
     }
 }

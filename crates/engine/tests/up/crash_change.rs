@@ -13,28 +13,28 @@ use talmox_lab::pve::{Action as FaultAction, Fault, When};
 use talmox_plan::plan::{Step, StepId, show};
 use talmox_plan::planning::{RemovalConsent, Scope};
 
-use super::crash::{Place, task_of};
+use super::crash::{InterruptPoint, task_of};
 use super::inventory::{HEAD, PAIR, bundle, desired, home, pair};
-use super::picture::Picture;
-use super::rig::{Rig, Yard, once};
+use super::lab_state::LabState;
+use super::rig::{LabOptions, Rig, once};
 
 /// Number of interruptions of one direction of a change, unless all are tested.
 const SELECTED: usize = 8;
 const SEED: u64 = 9;
-const PLACES: [Place; 6] = [
-    Place::BeforeAct,
-    Place::AfterAct,
-    Place::Failed,
-    Place::WhileTaskRuns,
-    Place::AsItWaits,
-    Place::FailedAsItWaits,
+const INTERRUPT_POINTS: [InterruptPoint; 6] = [
+    InterruptPoint::BeforeAct,
+    InterruptPoint::AfterAct,
+    InterruptPoint::Failed,
+    InterruptPoint::WhileTaskRuns,
+    InterruptPoint::AsItWaits,
+    InterruptPoint::FailedAsItWaits,
 ];
 
 /// A change of a cluster, and its reverse.
-struct Story {
+struct ClusterChange {
     first: String,
     second: String,
-    yard: Yard,
+    lab_options: LabOptions,
     /// Node whose VM a user deletes before each run.
     lost: Option<&'static str>,
     /// Whether volumes get other names, because Proxmox chooses new names when it copies a disk to another host.
@@ -42,64 +42,64 @@ struct Story {
 }
 
 /// Target inventory of a run, and the places at which the run is interrupted.
-struct Turn<'s> {
+struct ReferenceChange<'s> {
     text: &'s str,
-    cuts: Vec<(Step, Place)>,
+    cuts: Vec<(Step, InterruptPoint)>,
     /// State of the cluster after an undisturbed run.
-    goal: Picture,
+    goal: LabState,
 }
 
-impl Story {
+impl ClusterChange {
     fn new(first: String, second: String) -> Self {
-        Self { first, second, yard: Yard::default(), lost: None, copies_disks: false }
+        Self { first, second, lab_options: LabOptions::default(), lost: None, copies_disks: false }
     }
 
     async fn started(&self) -> Rig {
-        let mut rig = Rig::of(self.yard.clone());
+        let mut rig = Rig::of(self.lab_options.clone());
         rig.scope = Scope { removal: RemovalConsent::All, ..Scope::default() };
         rig.up(&self.first).await.assert_done();
         rig
     }
 
     /// Makes and undoes the change in turns, each time with another interruption.
-    async fn there_and_back(self, least: usize) {
+    async fn make_and_undo(self, least: usize) {
         let rig = self.started().await;
-        let there = Box::pin(self.undisturbed(&rig, &self.second)).await;
-        let back = Box::pin(self.undisturbed(&rig, &self.first)).await;
-        assert!(there.cuts.len() >= least, "{}", there.cuts.len());
-        let turns = there.cuts.len().max(back.cuts.len());
-        for nth in 0..turns {
-            for turn in [&there, &back] {
-                Box::pin(self.interrupted(&rig, turn, turn.cuts.get(nth))).await;
+        let made = Box::pin(self.reference_change(&rig, &self.second)).await;
+        let undone = Box::pin(self.reference_change(&rig, &self.first)).await;
+        assert!(made.cuts.len() >= least, "{}", made.cuts.len());
+        let count = made.cuts.len().max(undone.cuts.len());
+        for nth in 0..count {
+            for change in [&made, &undone] {
+                Box::pin(self.interrupted(&rig, change, change.cuts.get(nth))).await;
             }
         }
     }
 
     /// Makes a change that is not undone. Each interruption has a separate lab.
-    async fn one_way(self, least: usize) {
+    async fn make_once(self, least: usize) {
         let first = self.started().await;
-        let turn = Box::pin(self.undisturbed(&first, &self.second)).await;
-        assert!(turn.cuts.len() >= least, "{}", turn.cuts.len());
+        let change = Box::pin(self.reference_change(&first, &self.second)).await;
+        assert!(change.cuts.len() >= least, "{}", change.cuts.len());
         drop(first);
-        for cut in &turn.cuts {
+        for cut in &change.cuts {
             let rig = self.started().await;
-            Box::pin(self.interrupted(&rig, &turn, Some(cut))).await;
+            Box::pin(self.interrupted(&rig, &change, Some(cut))).await;
         }
     }
 
     /// Repairs a cluster that lost a VM, each time with another interruption.
-    async fn again(self, least: usize) {
+    async fn repair(self, least: usize) {
         let rig = self.started().await;
-        let turn = Box::pin(self.undisturbed(&rig, &self.first)).await;
-        assert!(turn.cuts.len() >= least, "{}", turn.cuts.len());
-        for cut in &turn.cuts {
-            Box::pin(self.interrupted(&rig, &turn, Some(cut))).await;
+        let change = Box::pin(self.reference_change(&rig, &self.first)).await;
+        assert!(change.cuts.len() >= least, "{}", change.cuts.len());
+        for cut in &change.cuts {
+            Box::pin(self.interrupted(&rig, &change, Some(cut))).await;
         }
     }
 
     /// Runs without interruption, and records the steps that made a change.
-    async fn undisturbed<'s>(&self, rig: &Rig, text: &'s str) -> Turn<'s> {
-        self.lose(rig).await;
+    async fn reference_change<'s>(&self, rig: &Rig, text: &'s str) -> ReferenceChange<'s> {
+        self.delete_lost_vm(rig).await;
         let acted = Arc::new(Mutex::new(BTreeSet::new()));
         let heard = Arc::clone(&acted);
         let hook: CutHook = Arc::new(move |step, moment| {
@@ -115,10 +115,10 @@ impl Story {
         rig.assert_converged(text).await;
         let acted = acted.lock().unwrap().clone();
         let cuts = selected(cuts(&ran.plan.steps, &acted));
-        Turn { text, cuts, goal: self.picture(rig, text).await }
+        ReferenceChange { text, cuts, goal: self.lab_state(rig, text).await }
     }
 
-    async fn lose(&self, rig: &Rig) {
+    async fn delete_lost_vm(&self, rig: &Rig) {
         if let Some(name) = self.lost {
             let vms = rig.vms().await;
             let found = vms.iter().find(|(_, vm)| vm.config["name"] == name);
@@ -127,53 +127,63 @@ impl Story {
     }
 
     /// Interrupts a run, then runs the same command again.
-    async fn interrupted(&self, rig: &Rig, turn: &Turn<'_>, cut: Option<&(Step, Place)>) {
-        self.lose(rig).await;
+    async fn interrupted(
+        &self,
+        rig: &Rig,
+        change: &ReferenceChange<'_>,
+        cut: Option<&(Step, InterruptPoint)>,
+    ) {
+        self.delete_lost_vm(rig).await;
         let place = match cut {
             Some((step, place)) => {
-                Box::pin(interrupt(rig, turn.text, step, *place)).await;
+                Box::pin(interrupt(rig, change.text, step, *place)).await;
                 rig.watcher.assert_none();
                 format!("{} {place:?}", step.id)
             }
             None => "without interruption".to_owned(),
         };
-        let plan = rig.plan(turn.text).await;
+        let plan = rig.plan(change.text).await;
         assert_eq!(plan.errors().count(), 0, "{place}\n{}", show::text(&plan));
-        let ran = rig.carry_out(plan, turn.text, None).await;
+        let ran = rig.carry_out(plan, change.text, None).await;
         assert!(ran.outcome.is_done(), "{place}\n{}\n{}", ran.failures(), show::text(&ran.plan));
-        assert_eq!(self.picture(rig, turn.text).await, turn.goal, "{place}");
-        let rest = rig.plan(turn.text).await;
+        assert_eq!(self.lab_state(rig, change.text).await, change.goal, "{place}");
+        let rest = rig.plan(change.text).await;
         assert!(rest.is_empty(), "{place}\n{}", show::text(&rest));
         rig.watcher.assert_none();
     }
 
     /// The state of the cluster, without names that differ from run to run.
-    async fn picture(&self, rig: &Rig, text: &str) -> Picture {
-        let mut picture = rig.picture(text).await;
+    async fn lab_state(&self, rig: &Rig, text: &str) -> LabState {
+        let mut lab_state = rig.lab_state(text).await;
         if self.copies_disks {
-            picture.volumes = BTreeMap::new();
-            for vm in picture.vms.values_mut() {
+            lab_state.volumes = BTreeMap::new();
+            for vm in lab_state.vms.values_mut() {
                 vm.config.retain(|key, _| !is_drive(key));
             }
         }
-        picture
+        lab_state
     }
 }
 
 /// All places at which a run with these steps can be interrupted.
-fn cuts(steps: &[Step], acted: &BTreeSet<StepId>) -> Vec<(Step, Place)> {
-    let fits = |step: &Step, place: Place| match place {
-        Place::BeforeAct | Place::AfterAct | Place::Failed => acted.contains(&step.id),
-        Place::WhileTaskRuns => acted.contains(&step.id) && task_of(&step.action).is_some(),
-        Place::AsItWaits | Place::FailedAsItWaits => !acted.contains(&step.id),
+fn cuts(steps: &[Step], acted: &BTreeSet<StepId>) -> Vec<(Step, InterruptPoint)> {
+    let fits = |step: &Step, place: InterruptPoint| match place {
+        InterruptPoint::BeforeAct | InterruptPoint::AfterAct | InterruptPoint::Failed => {
+            acted.contains(&step.id)
+        }
+        InterruptPoint::WhileTaskRuns => {
+            acted.contains(&step.id) && task_of(&step.action).is_some()
+        }
+        InterruptPoint::AsItWaits | InterruptPoint::FailedAsItWaits => !acted.contains(&step.id),
     };
-    let all = PLACES.into_iter().flat_map(|place| steps.iter().map(move |step| (step, place)));
+    let all =
+        INTERRUPT_POINTS.into_iter().flat_map(|place| steps.iter().map(move |step| (step, place)));
     all.filter(|(step, place)| fits(step, *place))
         .map(|(step, place)| (step.clone(), place))
         .collect()
 }
 
-fn selected(mut cuts: Vec<(Step, Place)>) -> Vec<(Step, Place)> {
+fn selected(mut cuts: Vec<(Step, InterruptPoint)>) -> Vec<(Step, InterruptPoint)> {
     let mut chance = Chance::new(SEED);
     while cuts.len() > SELECTED && option_env!("TALMOX_EVERY_CUT").is_none() {
         let count = u64::try_from(cuts.len()).unwrap();
@@ -183,15 +193,15 @@ fn selected(mut cuts: Vec<(Step, Place)>) -> Vec<(Step, Place)> {
 }
 
 /// Interrupts a run at this place.
-async fn interrupt(rig: &Rig, text: &str, step: &Step, place: Place) {
+async fn interrupt(rig: &Rig, text: &str, step: &Step, place: InterruptPoint) {
     let (moment, what) = match place {
-        Place::BeforeAct => (Moment::BeforeAct, Cut::Crash),
-        Place::AfterAct | Place::WhileTaskRuns => (Moment::AfterAct, Cut::Crash),
-        Place::Failed => (Moment::BeforeAct, Cut::Fail),
-        Place::AsItWaits => (Moment::Begin, Cut::Crash),
-        Place::FailedAsItWaits => (Moment::Begin, Cut::Fail),
+        InterruptPoint::BeforeAct => (Moment::BeforeAct, Cut::Crash),
+        InterruptPoint::AfterAct | InterruptPoint::WhileTaskRuns => (Moment::AfterAct, Cut::Crash),
+        InterruptPoint::Failed => (Moment::BeforeAct, Cut::Fail),
+        InterruptPoint::AsItWaits => (Moment::Begin, Cut::Crash),
+        InterruptPoint::FailedAsItWaits => (Moment::Begin, Cut::Fail),
     };
-    if matches!(place, Place::WhileTaskRuns) {
+    if matches!(place, InterruptPoint::WhileTaskRuns) {
         let (task, time) = task_of(&step.action).unwrap();
         let when = When { task: Some(task.to_owned()), ..When::default() };
         let slow = Fault::new(when, FaultAction::Delay(time));
@@ -219,44 +229,48 @@ fn worker_with(settings: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_is_added_and_removed() {
     let two = format!("{}  - {{name: wk-2, ip: 10.0.0.22}}\n", pair());
-    Story::new(pair(), two).there_and_back(SELECTED).await;
+    ClusterChange::new(pair(), two).make_and_undo(SELECTED).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_control_plane_is_removed_and_added() {
     let three = home().replace("  - {name: wk-2, ip: 10.0.0.22}\n", "");
     let two = three.replace("  - {name: cp-3, ip: 10.0.0.13}\n", "");
-    Story::new(three, two).there_and_back(SELECTED).await;
+    ClusterChange::new(three, two).make_and_undo(SELECTED).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_control_plane_is_replaced() {
     let three = home().replace("  - {name: wk-2, ip: 10.0.0.22}\n", "");
-    Story { lost: Some("cp-2"), ..Story::new(three.clone(), three) }.again(SELECTED).await;
+    ClusterChange { lost: Some("cp-2"), ..ClusterChange::new(three.clone(), three) }
+        .repair(SELECTED)
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_of_workers_is_changed() {
     let two = format!("{}  - {{name: wk-2, ip: 10.0.0.22}}\n", pair());
     let more = two.replace("name: wk-", "memory: 6144, name: wk-");
-    Story::new(two, more).there_and_back(SELECTED).await;
+    ClusterChange::new(two, more).make_and_undo(SELECTED).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn configs_are_changed_in_a_wave() {
     let patched =
         format!("{}patches: {{all: [{{machine: {{env: {{WAVE: through}}}}}}]}}\n", pair());
-    Story::new(pair(), patched).there_and_back(4).await;
+    ClusterChange::new(pair(), patched).make_and_undo(4).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_vm_is_migrated() {
-    let yard = Yard {
+    let lab_options = LabOptions {
         with: vec![("Pool.Audit]", "Pool.Audit, VM.Migrate]".to_owned())],
-        ..Yard::default()
+        ..LabOptions::default()
     };
     let (here, there) = (worker_with("host: pve1"), worker_with("host: pve2"));
-    Story { yard, copies_disks: true, ..Story::new(here, there) }.there_and_back(SELECTED).await;
+    ClusterChange { lab_options, copies_disks: true, ..ClusterChange::new(here, there) }
+        .make_and_undo(SELECTED)
+        .await;
 }
 
 /// Nodes get static addresses. Before, only their guest agents reported their addresses.
@@ -266,14 +280,14 @@ async fn addresses_change_from_dhcp_to_static() {
     let nodes = PAIR.replace(", ip: 10.0.0.11", "").replace(", ip: 10.0.0.21", "");
     let first = format!("{HEAD}boot: dhcp\n{image}\n{nodes}");
     let second = format!("{HEAD}{image}\n{PAIR}");
-    let mut yard = Yard {
+    let mut lab_options = LabOptions {
         with: vec![("Pool.Audit]", "Pool.Audit, VM.GuestAgent.Audit]".to_owned())],
-        ..Yard::default()
+        ..LabOptions::default()
     };
     let leases = desired(&first, &bundle()).nodes.into_iter().zip(101..).map(|(node, number)| {
         let mac = node.identity.macs[0].to_string().to_lowercase();
         (mac, format!("10.0.0.{number}/24"))
     });
-    yard.nodes.leases = leases.collect();
-    Story { yard, ..Story::new(first, second) }.one_way(2).await;
+    lab_options.nodes.leases = leases.collect();
+    ClusterChange { lab_options, ..ClusterChange::new(first, second) }.make_once(2).await;
 }

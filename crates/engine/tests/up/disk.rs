@@ -6,7 +6,7 @@ use talmox_talos_api::Client;
 use talmox_talos_api::client::ResourceKind;
 
 use super::inventory::HEAD;
-use super::rig::{Rig, Yard};
+use super::rig::{LabOptions, Rig};
 
 const DISKS: ResourceKind<'_> = ResourceKind::new("runtime", "Disks.block.talos.dev");
 
@@ -37,7 +37,7 @@ async fn volumes_are_where_they_belong(talos: &str, bus: &str, boot: &str, plugs
     let text = inventory(talos, bus, boot);
     let mut letters = BTreeSet::new();
     for seed in 0..5 {
-        let rig = Rig::of(Yard { seed, ..Yard::default() });
+        let rig = Rig::of(LabOptions { seed, ..LabOptions::default() });
         let ran = rig.up(&text).await;
         ran.assert_done();
         let client = rig.talos("10.0.0.11".parse().unwrap());

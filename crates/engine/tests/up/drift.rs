@@ -26,7 +26,7 @@ async fn a_vm_that_was_just_stopped_is_started() {
     rig.stop_vm_now(303).await;
     let plan = rig.plan(&text).await;
     let shown = show::text(&plan);
-    assert!(shown.contains("~ vm wk-1  (live)\n    status  stopped → running"), "{shown}");
+    assert!(shown.contains("~ vm wk-1  (start)\n    status  stopped → running"), "{shown}");
     assert!(plan.changes.iter().all(|change| change.class == Class::Live), "{shown}");
     rig.up(&text).await.assert_done();
     let again = rig.plan(&text).await;
@@ -39,8 +39,8 @@ async fn a_node_with_another_address_is_found_at_the_old_one() {
     rig.up(&pair()).await.assert_done();
     let text = pair().replace("10.0.0.21", "10.0.0.29");
     let desired = rig.desired(&text);
-    let world = rig.look(&desired).await.unwrap();
-    let TalosSeen::OwnNode(found) = &world.nodes["wk-1"] else { panic!("{:?}", world.nodes) };
+    let observed = rig.observe(&desired).await.unwrap();
+    let TalosSeen::OwnNode(found) = &observed.nodes["wk-1"] else { panic!("{:?}", observed.nodes) };
     assert_eq!(found.address, Some("10.0.0.21".parse().unwrap()));
     let plan = rig.plan(&text).await;
     let shown = show::text(&plan);
@@ -61,14 +61,14 @@ async fn a_vm_without_its_marker_is_told_about_and_left_alone() {
     change(&rig, 303, VmOptions::new().description("my own notes"), &[]).await;
     let before = rig.vms().await[&303].clone();
     let desired = rig.desired(&text);
-    let world = rig.look(&desired).await.unwrap();
-    let told = foreign_vms(&desired, &world.pve);
-    assert!(told["wk-1"].contains("VM 303 (wk-1) on pve1"), "{told:?}");
+    let observed = rig.observe(&desired).await.unwrap();
+    let found = foreign_vms(&desired, &observed.pve);
+    assert!(found["wk-1"].contains("VM 303 (wk-1) on pve1"), "{found:?}");
     // The VM has the UUID of wk-1, which no other VM has. So nothing of the cluster is destroyed until its owner is known.
-    let end = rig.end(&text, DestroyOptions::default()).await;
+    let end = rig.destroy_plan(&text, DestroyOptions::default()).await;
     let shown = show::text(&end);
     assert!(
-        shown.contains("error[vm-unproven]: wk-1: VM 303 (wk-1) on pve1 is in its place"),
+        shown.contains("error[vm-unproven]: wk-1: VM 303 (wk-1) on pve1 has the vmid, name or UUID of this node"),
         "{shown}"
     );
     assert_eq!(rig.vms().await[&303], before);
@@ -83,7 +83,7 @@ async fn a_disk_and_a_card_that_somebody_added_are_seen() {
     change(&rig, 303, more, &[]).await;
     let plan = rig.plan(&text).await;
     let shown = show::text(&plan);
-    assert!(shown.contains("- disk wk-1/scsi5  (destroy, left: impossible)"), "{shown}");
+    assert!(shown.contains("- disk wk-1/scsi5  (destroy, not done: impossible)"), "{shown}");
     assert!(shown.contains("size  3 GiB on local-lvm"), "{shown}");
     assert!(shown.contains("~ vm wk-1  (live)\n    net1"), "{shown}");
     change(&rig, 303, VmOptions::new(), &["scsi5", "net1"]).await;

@@ -60,8 +60,10 @@ impl Inventory {
             edited.workers.clone_from(&self.control_planes);
         }
         if are_moved || chance.below(2) == 0 {
+            // Names without a number get vmids that the first nodes do not have.
             for entry in &mut edited.control_planes {
-                entry.name = entry.name.replace("cp-", "master-");
+                let letter = ["a", "b", "c"][usize::from(entry.address - 11)];
+                entry.name = format!("master-{letter}");
             }
         }
         if are_moved || chance.below(3) > 0 {
@@ -77,9 +79,11 @@ impl Inventory {
         edited
     }
 
-    /// Whether the inventory sets the vmids of all control planes, so that no plan gives these vmids to other nodes.
-    pub(crate) fn has_numbers(&self) -> bool {
-        self.control_planes.iter().all(|entry| entry.vmid.is_some())
+    /// Whether all control planes have other vmids than those of the other inventory, because the inventory sets them or because
+    /// they are derived from other names. Otherwise the VMs of one plan prevent the creation of the VMs of the other.
+    pub(crate) fn has_other_vmids(&self, other: &Self) -> bool {
+        let is_known = |name: &str| other.control_planes.iter().any(|one| one.name == name);
+        self.control_planes.iter().all(|entry| entry.vmid.is_some() || !is_known(&entry.name))
     }
 
     /// Whether the control planes of the two inventories cannot find each other: no shared address, no discovery service, no

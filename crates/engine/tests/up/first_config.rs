@@ -12,6 +12,7 @@ use talmox_lab::FaultScript as _;
 use talmox_lab::pve::Fault;
 use talmox_net::{ByLeaf, tls};
 use talmox_plan::plan::{StepId, show};
+use talmox_plan::planning::{RemovalConsent, Scope};
 use talmox_pve::api::storage::{self, Content};
 use talmox_talos_config::pki::{LeafRequest, Name, Usage};
 use talmox_talos_config::random::SystemRandomness;
@@ -21,8 +22,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use super::inventory::{HEAD, PAIR, another_bundle, impatiently, pair};
-use super::rig::{ADMIN, Ran, Rig, once};
+use super::inventory::{HEAD, PAIR, another_bundle, pair, with_short_timeouts};
+use super::rig::{ADMIN, CompletedRun, Rig, once};
 
 /// The inventory with the default boot way, `cidata`.
 fn by_volume() -> String {
@@ -124,7 +125,7 @@ fn connector() -> TlsConnector {
 }
 
 /// Runs the plan with a relay in front of the first control plane. The relay starts after the plan was made.
-async fn up_through_a_relay(rig: &mut Rig, text: &str) -> (Ran, Relay) {
+async fn up_through_a_relay(rig: &mut Rig, text: &str) -> (CompletedRun, Relay) {
     let plan = rig.plan(text).await;
     assert_eq!(plan.errors().count(), 0, "{}", show::text(&plan));
     let relay = Relay::start(rig.lab.ready().reach["10.0.0.11"].clone()).await;
@@ -135,20 +136,20 @@ async fn up_through_a_relay(rig: &mut Rig, text: &str) -> (Ran, Relay) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_on_the_way_reads_no_config_that_comes_on_a_volume() {
     let mut rig = Rig::start();
-    let (ran, relay) = up_through_a_relay(&mut rig, &impatiently(&by_volume())).await;
+    let (ran, relay) = up_through_a_relay(&mut rig, &with_short_timeouts(&by_volume())).await;
     assert!(!ran.outcome.is_done(), "the relay proves nothing");
     assert_eq!(relay.stolen(&rig.bundle), 0);
     // Without the relay, the same command resumes.
     rig.detours.clear();
     rig.up(&by_volume()).await.assert_done();
-    rig.picture(&by_volume()).await.assert_whole(&["cp-1"], &["wk-1"]);
+    rig.lab_state(&by_volume()).await.assert_complete(&["cp-1"], &["wk-1"]);
 }
 
 /// The relay can steal secrets if the boot way allows it, and the plan warns of that.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_on_the_way_reads_a_config_that_is_sent_to_maintenance_mode() {
     let mut rig = Rig::start();
-    let (ran, relay) = up_through_a_relay(&mut rig, &impatiently(&pair())).await;
+    let (ran, relay) = up_through_a_relay(&mut rig, &with_short_timeouts(&pair())).await;
     assert!(relay.stolen(&rig.bundle) >= 5, "{}\n{}", relay.stolen(&rig.bundle), ran.failures());
     let warned =
         ran.plan.findings.iter().any(|finding| finding.message.contains("maintenance mode"));
@@ -164,7 +165,7 @@ async fn a_machine_in_maintenance_mode_gets_no_config_that_is_on_a_volume() {
     for fault in Fault::parse("faults.yaml", script).unwrap() {
         rig.lab.faults().add(fault);
     }
-    let text = rig.up(&impatiently(&by_volume())).await.failures();
+    let text = rig.up(&with_short_timeouts(&by_volume())).await.failures();
     assert!(text.contains("nothing was sent to it"), "{text}");
     assert!(text.contains("wk-1") && !text.contains("cp-1"), "{text}");
 }
@@ -245,6 +246,32 @@ async fn a_run_that_was_killed_leaves_no_config_once_it_is_resumed() {
         rig.up(&by_volume()).await.assert_done();
         assert_scrubbed(&rig).await;
     }
+}
+
+/// The new config of a node is uploaded before its old VM is stopped. The run fails or is killed in between.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replacement_that_ends_early_leaves_no_config_on_the_storage() {
+    let rig = Rig::start();
+    rig.up(&by_volume()).await.assert_done();
+    let removal = RemovalConsent::All;
+    let replace = Scope { replace: ["wk-1".to_owned()].into(), removal, ..Scope::default() };
+    let is_full = |(_, file, size): &(&str, String, Option<u64>)| {
+        file.ends_with("-wk-1.raw") && *size != Some(4096)
+    };
+    for ending in [Cut::Fail, Cut::Crash] {
+        let plan = rig.plan_within(&by_volume(), &replace).await;
+        let (hook, times) = once(&StepId::new("vm/wk-1/stop"), Moment::Begin, ending);
+        let ran = rig.carry_out(plan, &by_volume(), Some(hook)).await;
+        assert_eq!((*times.lock().unwrap(), ran.outcome.is_done()), (1, false));
+        assert_eq!(rig.vms().await[&303].status, "running");
+        if ending == Cut::Crash {
+            // The next run overwrites the upload of a killed run.
+            assert!(uploads(&rig).await.iter().any(is_full));
+            rig.up(&by_volume()).await.assert_done();
+        }
+        assert_scrubbed(&rig).await;
+    }
+    rig.assert_converged(&by_volume()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

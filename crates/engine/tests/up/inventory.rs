@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use talmox_model::inventory::ManifestSource;
 use talmox_model::load::{ClusterFiles, File, Parsed};
 use talmox_model::{Inventory, Severity};
 use talmox_plan::desired::{Desired, Inputs, Login, Phase, needed_secrets};
@@ -55,11 +56,11 @@ pub(crate) fn pair() -> String {
 }
 
 /// The inventory `pair` with shorter timeouts for nodes that do not come up.
-pub(crate) fn impatient() -> String {
-    impatiently(&pair())
+pub(crate) fn short_timeouts() -> String {
+    with_short_timeouts(&pair())
 }
 
-pub(crate) fn impatiently(text: &str) -> String {
+pub(crate) fn with_short_timeouts(text: &str) -> String {
     let times = "boot: 60m, bootstrap: 60m, health: 60m";
     assert!(text.contains(times), "{text}");
     text.replace(times, "boot: 5m, bootstrap: 10m, health: 15m")
@@ -113,7 +114,10 @@ pub(crate) fn desired(text: &str, bundle: &Bundle) -> Desired {
     let inputs =
         Inputs { cluster, bundle, secrets: &secrets, files: &BTreeMap::new(), phase: Phase::Final };
     let login = Login { user: "talmox@pve".to_owned(), token: Some("ci".to_owned()) };
-    let files = cluster.file.addons.values().flat_map(|addon| addon.files.iter());
-    let manifests = files.map(|file| (file.span, vec![super::addon::manifest(&file.value.0)]));
+    let items = cluster.file.addons.values().flat_map(|addon| addon.manifests.iter());
+    let manifests = items.filter_map(|item| match &item.value {
+        ManifestSource::Path(path) => Some((item.span, Ok(vec![super::addon::manifest(&path.0)]))),
+        ManifestSource::Entry(_) => None,
+    });
     Desired::of(&inputs, &manifests.collect(), login).unwrap()
 }

@@ -15,7 +15,7 @@ use talmox_pve::api::pool;
 use tokio::task::JoinSet;
 
 use super::inventory::{HEAD, home};
-use super::rig::{ADMIN, Ran, Rig, Yard};
+use super::rig::{ADMIN, CompletedRun, LabOptions, Rig};
 
 /// Lease of running processes: renewed often, and long enough for a busy machine.
 const LIVING: Lease = Lease {
@@ -79,7 +79,7 @@ pub(super) async fn take_beside(rig: &Rig, host: &str) -> Result<ClusterLock, Ta
     cluster_lock::take(request).await
 }
 
-pub(super) async fn run_with(rig: &Rig, text: &str, fence: Fence) -> Ran {
+pub(super) async fn run_with(rig: &Rig, text: &str, fence: Fence) -> CompletedRun {
     let plan = rig.plan(text).await;
     let mut context = rig.context(text, None);
     context.locks = vec![fence];
@@ -225,7 +225,7 @@ async fn a_lock_of_an_unknown_kind_is_left_alone() {
 async fn a_token_without_the_right_is_told_so_and_nothing_is_taken() {
     for release in ["9.2", "8.4"] {
         let with = vec![("Pool.Allocate, Pool.Audit]", "Pool.Audit]".to_owned())];
-        let rig = Rig::of(Yard { release, with, ..Yard::default() });
+        let rig = Rig::of(LabOptions { release, with, ..LabOptions::default() });
         let refused = cluster_lock::take(request(&rig, "laptop", SHORT)).await.unwrap_err();
         assert!(matches!(refused, TakeError::Forbidden(_)), "{refused:?}");
         assert_eq!(pools(&rig).await, Vec::<String>::new());
@@ -237,12 +237,12 @@ async fn a_token_without_the_right_is_told_so_and_nothing_is_taken() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_costs_five_requests_and_can_be_taken_again() {
     for release in ["9.2", "8.4"] {
-        let rig = Rig::of(Yard { release, ..Yard::default() });
+        let rig = Rig::of(LabOptions { release, ..LabOptions::default() });
         for costs in [7, 5, 5] {
-            let before = rig.asked().len();
+            let before = rig.recorded_requests().len();
             let lock = cluster_lock::take(request(&rig, "laptop", LIVING)).await.unwrap();
             lock.release().await.unwrap();
-            let asked = rig.asked().split_off(before);
+            let asked = rig.recorded_requests().split_off(before);
             assert!(asked.len() <= costs, "{asked:?}");
         }
     }
@@ -252,7 +252,7 @@ async fn a_lock_costs_five_requests_and_can_be_taken_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_answer_leaves_no_second_lock() {
     let rig = Rig::start();
-    rig.strike("POST", "/pools", 1, talmox_lab::pve::Action::CutAfter);
+    rig.inject_fault("POST", "/pools", 1, talmox_lab::pve::Action::CutAfter);
     let lock = cluster_lock::take(request(&rig, "laptop", LIVING)).await.unwrap();
     assert_eq!(pools(&rig).await, [lock.pool()]);
 }
@@ -264,15 +264,15 @@ async fn an_old_confirmation_is_not_trusted() {
     let trust = Duration::from_millis(300);
     let lease = Lease { trust, ..SHORT };
     let lock = cluster_lock::take(request(&rig, "laptop", lease)).await.unwrap();
-    let before = rig.asked().len();
+    let before = rig.recorded_requests().len();
     Clock::real().sleep(trust * 2).await;
     let message = "got lock request timeout".to_owned();
-    let busy = talmox_lab::pve::Action::Refuse { status: 500, message };
-    rig.strike("PUT", "/pools", 1, busy);
+    let busy = talmox_lab::pve::Action::Reject { status: 500, message };
+    rig.inject_fault("PUT", "/pools", 1, busy);
     let unsure = lock.fence().check().await.unwrap_err();
     assert!(matches!(unsure, Unconfirmed::Unanswered(_)), "{unsure:?}");
     lock.fence().check().await.unwrap();
-    let asked = rig.asked().split_off(before);
+    let asked = rig.recorded_requests().split_off(before);
     let renewal = ["GET /pools", "PUT /pools"];
     assert_eq!(asked, [&renewal[..], &renewal, &["GET /pools"]].concat());
 }

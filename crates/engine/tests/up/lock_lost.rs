@@ -14,7 +14,7 @@ use talmox_plan::planning::DestroyOptions;
 use talmox_pve::api::pool;
 use talmox_pve::id::PoolId;
 
-use super::ending::machines;
+use super::interrupted_destroy::machines;
 use super::inventory::pair;
 use super::lock::{key, knowing, pools, request, run_with, take_beside};
 use super::rig::{ADMIN, Rig};
@@ -48,7 +48,7 @@ fn scaled(rig: &Rig) -> Lease {
 
 /// Requests other than reads that were sent after the first `before` requests of any kind.
 fn changes_since(rig: &Rig, before: usize) -> Vec<String> {
-    let asked = rig.asked().split_off(before);
+    let asked = rig.recorded_requests().split_off(before);
     asked.into_iter().filter(|call| !call.starts_with("GET")).collect()
 }
 
@@ -74,7 +74,7 @@ async fn a_run_whose_lock_was_broken_never_holds_it_again() {
     // The lock stays lost, even when no other run holds a lock.
     let lost = first.fence().check_now().await.unwrap_err();
     assert!(matches!(lost, Unconfirmed::Lost(_)), "{lost:?}");
-    let before = rig.asked().len();
+    let before = rig.recorded_requests().len();
     let ran = run_with(&rig, &pair(), first.fence()).await;
     let failures = ran.failures();
     assert!(failures.contains("this run no longer holds its lock"), "{failures}");
@@ -82,7 +82,8 @@ async fn a_run_whose_lock_was_broken_never_holds_it_again() {
     assert_eq!(changes_since(&rig, before), Vec::<String>::new());
 }
 
-/// A process is suspended for longer than its lease. Meanwhile one run ends, and another one starts.
+/// A run is suspended for longer than its lease. Meanwhile a second run takes the lock over and ends, and a third run
+/// takes the lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_suspended_run_leaves_the_lock_of_a_later_run_alone() {
     for is_checked in [true, false] {
@@ -97,7 +98,7 @@ async fn a_suspended_run_leaves_the_lock_of_a_later_run_alone() {
             let lost = suspended.fence().check().await.unwrap_err();
             assert!(matches!(lost, Unconfirmed::Lost(_)), "{lost:?}");
         }
-        let before = rig.asked().len();
+        let before = rig.recorded_requests().len();
         suspended.release().await.unwrap();
         assert_eq!(changes_since(&rig, before), Vec::<String>::new());
         third.fence().check_now().await.unwrap();
@@ -112,7 +113,7 @@ async fn a_run_without_its_lock_changes_nothing() {
     let pool: PoolId = lock.pool().parse().unwrap();
     rig.client(ADMIN).send(&pool::delete(&pool)).await.unwrap();
     Clock::real().sleep(Lease::default().fresh).await;
-    let before = rig.asked().len();
+    let before = rig.recorded_requests().len();
     let ran = run_with(&rig, &pair(), lock.fence()).await;
     let failures = ran.failures();
     let said = "stopped before the next change: this run no longer holds its lock\n  the lock of this run was removed from \
@@ -143,7 +144,7 @@ async fn without_lock_from_first_vm(rig: &Rig, plan: &Plan, slow: &str) -> Vec<S
         }
         rig.client(ADMIN).send(&pool::delete(&pool)).await.unwrap();
         Clock::real().sleep(AFTER_REMOVAL).await;
-        rig.asked().len()
+        rig.recorded_requests().len()
     };
     let cancel = Cancel::default();
     let running = async {
@@ -172,7 +173,7 @@ async fn once_its_lock_is_removed_a_run_creates_starts_and_bootstraps_nothing() 
 async fn once_its_lock_is_removed_a_run_destroys_nothing() {
     let rig = machines().await;
     let vms = rig.guests().await.len();
-    let plan = rig.end(&pair(), DestroyOptions::default()).await;
+    let plan = rig.destroy_plan(&pair(), DestroyOptions::default()).await;
     let failures = without_lock_from_first_vm(&rig, &plan, "qmstop").await;
     assert!(
         failures.iter().any(|cause| cause.contains("was removed from Proxmox")),

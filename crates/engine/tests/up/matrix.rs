@@ -7,7 +7,7 @@ use talmox_plan::desired::{Contact, Desired};
 use talmox_plan::plan::show;
 
 use super::inventory::{self, PAIR};
-use super::rig::{Rig, Yard};
+use super::rig::{LabOptions, Rig};
 
 const RELEASES: [&str; 2] = ["9.2", "8.4"];
 const TALOS: [&str; 4] = ["v1.8.4", "v1.11.2", "v1.12.4", "v1.13.6"];
@@ -86,33 +86,33 @@ fn leases(desired: &Desired) -> BTreeMap<String, String> {
 }
 
 /// Settings of the lab: the DHCP leases, and the right to query guest agents if it is needed.
-fn yard(release: &'static str, way: &str, text: &str) -> Yard {
-    let mut yard = Yard { release, ..Yard::default() };
+fn lab_options(release: &'static str, way: &str, text: &str) -> LabOptions {
+    let mut lab_options = LabOptions { release, ..LabOptions::default() };
     if matches!(way, "dhcp" | AGENT) {
-        yard.nodes.leases = leases(&inventory::desired(text, &inventory::bundle()));
+        lab_options.nodes.leases = leases(&inventory::desired(text, &inventory::bundle()));
     }
     if way == AGENT {
         let right = if release == "8.4" { "VM.Monitor" } else { "VM.GuestAgent.Audit" };
-        yard.with = vec![("Pool.Audit]", format!("Pool.Audit, {right}]"))];
+        lab_options.with = vec![("Pool.Audit]", format!("Pool.Audit, {right}]"))];
     }
-    yard
+    lab_options
 }
 
 async fn comes_up(release: &'static str, talos: &str, way: &str) {
     let place = format!("Proxmox VE {release}, Talos {talos}, {way}");
     let text = inventory(talos, way);
-    let rig = Rig::of(yard(release, way, &text));
+    let rig = Rig::of(lab_options(release, way, &text));
     if way == "template" {
         rig.make_templates(&text).await;
     }
     let ran = rig.up(&text).await;
     assert!(ran.outcome.is_done(), "{place}\n{}", ran.failures());
-    let picture = rig.picture(&text).await;
-    picture.assert_whole(&["cp-1"], &["wk-1"]);
-    for (name, node) in &picture.nodes {
+    let lab_state = rig.lab_state(&text).await;
+    lab_state.assert_complete(&["cp-1"], &["wk-1"]);
+    for (name, node) in &lab_state.nodes {
         assert_eq!((node.version.as_str(), &node.hostname), (talos, name), "{place}");
     }
-    for vm in picture.vms.iter().filter(|(vmid, _)| **vmid >= 300).map(|(_, vm)| vm) {
+    for vm in lab_state.vms.iter().filter(|(vmid, _)| **vmid >= 300).map(|(_, vm)| vm) {
         let has = |text: &str| vm.config.values().any(|value| value.contains(text));
         let has_drive = matches!(way, "cloudinit" | "dhcp" | AGENT | "template");
         assert_eq!(has("cloudinit"), has_drive, "{place}: {vm:#?}");

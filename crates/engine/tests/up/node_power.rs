@@ -16,7 +16,11 @@ use talmox_pve::api::ha::{self, HaSettings};
 use talmox_pve::api::task::{self, Filter};
 
 use super::inventory::{home, pair};
-use super::rig::{ADMIN, Ran, Rig, once};
+use super::rig::{ADMIN, CompletedRun, Rig, once};
+use super::versions::{
+    PVE_8_TALOS_11, PVE_8_TALOS_12, PVE_8_TALOS_13, PVE_9_TALOS_11, PVE_9_TALOS_12, PVE_9_TALOS_13,
+    Versions, each,
+};
 
 const DEADLINE: Duration = Duration::from_mins(30);
 
@@ -28,8 +32,9 @@ struct Cluster {
 }
 
 impl Cluster {
-    async fn start(text: String) -> Self {
-        let rig = Rig::start();
+    async fn start(versions: Versions, text: &str) -> Self {
+        let rig = Rig::of(versions.lab_options());
+        let text = versions.inventory(text);
         let ran = rig.up(&text).await;
         ran.assert_done();
         let joined = ran.plan.steps.iter().filter_map(|step| match &step.action {
@@ -41,7 +46,7 @@ impl Cluster {
         Self { nodes: joined.collect(), rig, text }
     }
 
-    async fn run(&self, action: Action, cut: Option<CutHook>) -> Ran {
+    async fn run(&self, action: Action, cut: Option<CutHook>) -> CompletedRun {
         let step = Step { id: StepId::new("the/step"), node: None, action, after: vec![] };
         let plan = Plan {
             cluster: "home".to_owned(),
@@ -75,7 +80,7 @@ impl Cluster {
         let node = self.nodes[name].clone();
         let start = StartVm { own: node.own.clone(), deadline: DEADLINE };
         self.run(Action::StartVm(start), None).await.assert_done();
-        let back = AwaitMember { node, shape: None, deadline: DEADLINE };
+        let back = AwaitMember { node, shape: None, awaits_ready: false, deadline: DEADLINE };
         self.run(Action::AwaitMember(back), None).await.assert_done();
     }
 
@@ -102,7 +107,7 @@ impl Cluster {
         self.rig.talos(self.address(name)).boot_id().await.unwrap()
     }
 
-    fn strike(&self, fault: &str) {
+    fn inject_fault(&self, fault: &str) {
         let script = format!("faults:\n  - {{{fault}}}\n");
         for fault in Fault::parse("faults.yaml", &script).unwrap() {
             self.rig.lab.faults().add(fault);
@@ -110,11 +115,11 @@ impl Cluster {
     }
 }
 
-fn result(ran: &Ran) -> &StepResult {
+fn result(ran: &CompletedRun) -> &StepResult {
     &ran.outcome.steps[0].1
 }
 
-fn code(ran: &Ran) -> StepCode {
+fn code(ran: &CompletedRun) -> StepCode {
     match result(ran) {
         StepResult::Failed(error) => error.code,
         other => panic!("{other:?}"),
@@ -123,7 +128,11 @@ fn code(ran: &Ran) -> StepCode {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn talos_shuts_a_worker_down_and_it_comes_back() {
-    let cluster = Cluster::start(pair()).await;
+    each(&[PVE_9_TALOS_11], talos_shuts_a_worker_down_and_it_comes_back_on).await;
+}
+
+async fn talos_shuts_a_worker_down_and_it_comes_back_on(versions: Versions) {
+    let cluster = Cluster::start(versions, &pair()).await;
     let ran = cluster.run(cluster.shutdown("wk-1", DEADLINE), None).await;
     assert!(matches!(result(&ran), StepResult::Done), "{}", ran.failures());
     assert_eq!(ran.notes(), Vec::<&str>::new());
@@ -137,7 +146,11 @@ async fn talos_shuts_a_worker_down_and_it_comes_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_does_not_answer_is_shut_down_by_proxmox() {
-    let mut cluster = Cluster::start(pair()).await;
+    each(&[PVE_8_TALOS_12], a_node_that_does_not_answer_is_shut_down_by_proxmox_on).await;
+}
+
+async fn a_node_that_does_not_answer_is_shut_down_by_proxmox_on(versions: Versions) {
+    let mut cluster = Cluster::start(versions, &pair()).await;
     cluster.rig.closed = &["10.0.0.21"];
     let ran = cluster.run(cluster.shutdown("wk-1", DEADLINE), None).await;
     assert!(matches!(result(&ran), StepResult::Done), "{}", ran.failures());
@@ -148,7 +161,11 @@ async fn a_node_that_does_not_answer_is_shut_down_by_proxmox() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_system_is_shut_down_by_proxmox() {
-    let cluster = Cluster::start(pair()).await;
+    each(&[PVE_9_TALOS_13], another_system_is_shut_down_by_proxmox_on).await;
+}
+
+async fn another_system_is_shut_down_by_proxmox_on(versions: Versions) {
+    let cluster = Cluster::start(versions, &pair()).await;
     let own = cluster.nodes["wk-1"].own.clone();
     let step = ShutdownNode { own, talos: None, control_planes: vec![], deadline: DEADLINE };
     let ran = cluster.run(Action::ShutdownNode(step), None).await;
@@ -162,7 +179,11 @@ async fn another_system_is_shut_down_by_proxmox() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_vm_of_the_ha_manager_stays_off() {
-    let cluster = Cluster::start(pair()).await;
+    each(&[PVE_8_TALOS_11], a_vm_of_the_ha_manager_stays_off_on).await;
+}
+
+async fn a_vm_of_the_ha_manager_stays_off_on(versions: Versions) {
+    let cluster = Cluster::start(versions, &pair()).await;
     let vmid = cluster.nodes["wk-1"].own.vm.vmid;
     let add = ha::add_resource(vmid, &HaSettings::default());
     cluster.rig.client(ADMIN).send(&add).await.unwrap();
@@ -176,7 +197,11 @@ async fn a_vm_of_the_ha_manager_stays_off() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_control_plane_stays_up_while_etcd_needs_it() {
-    let cluster = Cluster::start(home()).await;
+    each(&[PVE_9_TALOS_12], a_control_plane_stays_up_while_etcd_needs_it_on).await;
+}
+
+async fn a_control_plane_stays_up_while_etcd_needs_it_on(versions: Versions) {
+    let cluster = Cluster::start(versions, &home()).await;
     let ran = cluster.run(cluster.shutdown("cp-1", DEADLINE), None).await;
     assert!(matches!(result(&ran), StepResult::Done), "{}", ran.failures());
     assert!(!cluster.is_running("cp-1").await);
@@ -194,9 +219,13 @@ async fn a_control_plane_stays_up_while_etcd_needs_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wherever_a_shutdown_is_killed_the_next_run_finishes_it() {
+    each(&[PVE_8_TALOS_13], wherever_a_shutdown_is_killed_the_next_run_finishes_it_on).await;
+}
+
+async fn wherever_a_shutdown_is_killed_the_next_run_finishes_it_on(versions: Versions) {
     for (moment, cut) in [(Moment::BeforeAct, Cut::Crash), (Moment::AfterAct, Cut::Crash)] {
         let what = format!("{moment:?} {cut:?}");
-        let cluster = Cluster::start(pair()).await;
+        let cluster = Cluster::start(versions, &pair()).await;
         let (hook, _) = once(&StepId::new("the/step"), moment, cut);
         let first = cluster.run(cluster.shutdown("wk-1", DEADLINE), Some(hook)).await;
         assert!(!first.outcome.is_done(), "{what}");
@@ -208,8 +237,12 @@ async fn wherever_a_shutdown_is_killed_the_next_run_finishes_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shutdown_whose_answer_was_lost_is_waited_for() {
-    let cluster = Cluster::start(pair()).await;
-    cluster.strike("talos: Shutdown, node: wk-1, cut: after");
+    each(&[PVE_9_TALOS_11], a_shutdown_whose_answer_was_lost_is_waited_for_on).await;
+}
+
+async fn a_shutdown_whose_answer_was_lost_is_waited_for_on(versions: Versions) {
+    let cluster = Cluster::start(versions, &pair()).await;
+    cluster.inject_fault("talos: Shutdown, node: wk-1, cut: after");
     let ran = cluster.run(cluster.shutdown("wk-1", DEADLINE), None).await;
     assert!(matches!(result(&ran), StepResult::Done), "{}", ran.failures());
     assert!(!cluster.is_running("wk-1").await);
@@ -218,7 +251,11 @@ async fn a_shutdown_whose_answer_was_lost_is_waited_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_rebooted_runs_in_another_boot() {
-    let cluster = Cluster::start(home()).await;
+    each(&[PVE_8_TALOS_12], a_node_that_rebooted_runs_in_another_boot_on).await;
+}
+
+async fn a_node_that_rebooted_runs_in_another_boot_on(versions: Versions) {
+    let cluster = Cluster::start(versions, &home()).await;
     for name in ["wk-1", "cp-1", "cp-2", "cp-3"] {
         let before = cluster.boot_id(name).await;
         let ran = cluster.run(cluster.reboot(name), None).await;
@@ -231,10 +268,14 @@ async fn a_node_that_rebooted_runs_in_another_boot() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reboot_whose_answer_was_lost_is_one_reboot() {
+    each(&[PVE_9_TALOS_13], a_reboot_whose_answer_was_lost_is_one_reboot_on).await;
+}
+
+async fn a_reboot_whose_answer_was_lost_is_one_reboot_on(versions: Versions) {
     for cut in ["before", "after"] {
-        let cluster = Cluster::start(pair()).await;
+        let cluster = Cluster::start(versions, &pair()).await;
         let before = cluster.boot_id("wk-1").await;
-        cluster.strike(&format!("talos: Reboot, node: wk-1, cut: {cut}"));
+        cluster.inject_fault(&format!("talos: Reboot, node: wk-1, cut: {cut}"));
         let ran = cluster.run(cluster.reboot("wk-1"), None).await;
         assert!(matches!(result(&ran), StepResult::Done), "{cut}: {}", ran.failures());
         assert_ne!(cluster.boot_id("wk-1").await, before, "{cut}");
@@ -243,7 +284,11 @@ async fn a_reboot_whose_answer_was_lost_is_one_reboot() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_control_plane_is_not_rebooted_while_another_one_is_down() {
-    let cluster = Cluster::start(home()).await;
+    each(&[PVE_8_TALOS_11], a_control_plane_is_not_rebooted_while_another_one_is_down_on).await;
+}
+
+async fn a_control_plane_is_not_rebooted_while_another_one_is_down_on(versions: Versions) {
+    let cluster = Cluster::start(versions, &home()).await;
     let ran = cluster.run(cluster.shutdown("cp-3", DEADLINE), None).await;
     assert!(matches!(result(&ran), StepResult::Done), "{}", ran.failures());
     let before = cluster.boot_id("cp-1").await;
@@ -256,7 +301,11 @@ async fn a_control_plane_is_not_rebooted_while_another_one_is_down() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_machine_is_neither_shut_down_nor_rebooted() {
-    let cluster = Cluster::start(pair()).await;
+    each(&[PVE_9_TALOS_12], another_machine_is_neither_shut_down_nor_rebooted_on).await;
+}
+
+async fn another_machine_is_neither_shut_down_nor_rebooted_on(versions: Versions) {
+    let cluster = Cluster::start(versions, &pair()).await;
     let mut node = cluster.nodes["wk-1"].clone();
     node.expected.uuid = Some("00000000-1111-4222-8333-444444444444".to_owned());
     let before = cluster.boot_id("wk-1").await;

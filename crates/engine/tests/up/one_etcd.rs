@@ -23,7 +23,7 @@ const AT_ONCE: usize = 12;
 /// Number of combinations with edits in Proxmox, in addition to one with a random seed for each run of the test.
 const EDITED_CASES: u64 = 15;
 /// Number of combinations without witnesses.
-const BLIND_CASES: usize = 4;
+const BLIND_CASES: usize = 6;
 
 /// Two runs, and the events between them.
 #[derive(Clone, Debug)]
@@ -87,7 +87,7 @@ impl Case {
     /// discovery nor at a shared address, and the plan has no errors.
     fn may_split(&self) -> bool {
         // A plan that is made after the first run recognises the VMs of former control planes by their notes.
-        let is_planned = self.is_stale && self.second.has_numbers();
+        let is_planned = self.is_stale && self.second.has_other_vmids(&self.first);
         is_planned && self.killed_after.is_none() && self.second.is_apart_from(&self.first)
     }
 }
@@ -103,14 +103,14 @@ fn killed(after: u64) -> CutHook {
 
 /// Makes some VMs unreadable.
 fn make_unreadable(rig: &Rig, case: &Case) {
-    let refuse =
-        || FaultAction::Refuse { status: 500, message: "got no answer from the host".into() };
+    let reject =
+        || FaultAction::Reject { status: 500, message: "got no answer from the host".into() };
     let mut chance = Chance::new(case.seed).of("unreadable", 0);
     for kind in case.unreadable {
         for vmid in 300..=302 {
             if chance.below(2) == 0 {
                 let path = format!("/nodes/{{node}}/qemu/{vmid}/{kind}");
-                rig.strike("GET", &path, u64::MAX, refuse());
+                rig.inject_fault("GET", &path, u64::MAX, reject());
             }
         }
     }

@@ -13,15 +13,16 @@ use talmox_pve::api::pool::{self, Members};
 use talmox_pve::api::qemu::{self, CloneVm, Vm};
 use talmox_pve::config::{VmChange, VmOptions};
 use talmox_pve::id::VmId;
+use talmox_pve::property::Tags;
 
 use super::inventory::{another_bundle, bundle, home, pair};
-use super::rig::{ADMIN, Rig, Yard};
+use super::rig::{ADMIN, LabOptions, Rig};
 
-const STRANGE_UUID: &str = "aaaaaaaa-0000-4000-8000-000000000300";
+const FOREIGN_UUID: &str = "aaaaaaaa-0000-4000-8000-000000000300";
 
 /// A lab with this foreign VM.
 fn with_vm(vmid: u32, name: &str) -> Rig {
-    with_tagged_vm(vmid, name, "precious", STRANGE_UUID, "mine")
+    with_tagged_vm(vmid, name, "precious", FOREIGN_UUID, "mine")
 }
 
 /// A lab with a foreign VM that has notes, a UUID and tags like an owned VM.
@@ -37,26 +38,41 @@ fn with_tagged_vm(vmid: u32, name: &str, description: &str, uuid: &str, tags: &s
     );
     let pool = "{poolid: talos, comment: the cluster}";
     let member = format!("{{poolid: talos, comment: the cluster, vms: [{vmid}]}}");
-    Rig::of(Yard { with: vec![("vms:\n", vm), (pool, member)], ..Yard::default() })
+    Rig::of(LabOptions { with: vec![("vms:\n", vm), (pool, member)], ..LabOptions::default() })
+}
+
+/// The vmid that a node of the cluster gets if the vmid of its number is in use. It is in the second half of the range, and is
+/// derived from the UUID of the node.
+fn derived_vmid(node: &str) -> u32 {
+    let uuid = SmbiosUuid::of(&bundle().cluster.id, node).to_string().replace('-', "");
+    let low = u64::from_str_radix(&uuid[16..], 16).unwrap();
+    350 + u32::try_from(low % 50).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_number_that_somebody_else_has_is_passed_over() {
+async fn a_foreign_vm_with_the_vmid_of_a_node_is_not_touched() {
     let rig = with_vm(300, "precious");
     let before = rig.vms().await[&300].clone();
     rig.up(&pair()).await.assert_done();
     let after = rig.vms().await;
-    let names: Vec<&str> = after.values().map(|vm| vm.config["name"].as_str()).collect();
-    assert!(names.contains(&"cp-1") && names.contains(&"wk-1"), "{names:?}");
-    assert_eq!((names.len(), after[&303].config["name"].as_str()), (4, "wk-1"));
+    let names: Vec<(u32, &str)> =
+        after.iter().map(|(vmid, vm)| (*vmid, vm.config["name"].as_str())).collect();
+    let own = derived_vmid("cp-1");
+    assert_eq!(names, [(100, "db"), (300, "precious"), (303, "wk-1"), (own, "cp-1")]);
+    assert_eq!(after[&300], before);
     rig.destroy(&pair()).await.assert_done();
     let left = rig.vms().await;
     assert_eq!(left.keys().copied().collect::<Vec<_>>(), [100, 300]);
     assert_eq!(left[&300], before);
+    // No request changed it, not even for a moment.
+    let is_change =
+        |call: &&String| !call.starts_with("GET ") && call.contains("/nodes/pve1/qemu/300");
+    assert_eq!(rig.recorded_requests().iter().find(is_change), None);
+    rig.watcher.assert_none();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_number_that_was_asked_for_and_is_taken_is_an_error() {
+async fn a_vmid_of_the_inventory_that_a_foreign_vm_has_is_an_error() {
     let rig = with_vm(300, "precious");
     let before = rig.vms().await;
     let text = pair().replace("ip: 10.0.0.11", "ip: 10.0.0.11, vmid: 300");
@@ -87,7 +103,7 @@ async fn two_clusters_of_one_name_never_meet() {
     let mut rig = Rig::start();
     let first = home();
     rig.up(&first).await.assert_done();
-    let before = rig.picture(&first).await;
+    let before = rig.lab_state(&first).await;
     // The second cluster has the same names of cluster and nodes, other addresses and other secrets.
     let ours = std::mem::replace(&mut rig.bundle, another_bundle());
     let second = pair()
@@ -101,7 +117,7 @@ async fn two_clusters_of_one_name_never_meet() {
     assert!(again.is_empty(), "{}", show::text(&again));
     rig.destroy(&second).await.assert_done();
     rig.bundle = ours;
-    assert_eq!(rig.picture(&first).await, before);
+    assert_eq!(rig.lab_state(&first).await, before);
 }
 
 /// A user copied an inventory with its secrets, and changed all names, vmids and addresses in it.
@@ -128,7 +144,11 @@ async fn a_copy_of_an_inventory_with_its_secrets_neither_joins_nor_ends_the_firs
     assert!(show::text(&ran.plan).contains("they are kept"), "{}", show::text(&ran.plan));
     assert_eq!(rig.vms().await, before);
     let with_secrets = DestroyOptions { secrets: true, ..DestroyOptions::default() };
-    assert_eq!(rig.end(&copy, with_secrets).await.errors().count(), 1, "the VMs need them");
+    assert_eq!(
+        rig.destroy_plan(&copy, with_secrets).await.errors().count(),
+        1,
+        "the VMs need them"
+    );
 
     // Other tags do not make the VM an owned VM of the copy, because its notes name another cluster. Notes without a cluster
     // name do not either, as long as another VM belongs to another cluster.
@@ -147,7 +167,7 @@ async fn a_copy_of_an_inventory_with_its_secrets_neither_joins_nor_ends_the_firs
     // If only the name of the cluster differs, a copy and the original look the same. Neither tags nor notes name the cluster
     // of wk-1 any more.
     let renamed = pair().replace("cluster_name: home", "cluster_name: copy");
-    let ending = rig.end(&renamed, DestroyOptions::default()).await;
+    let ending = rig.destroy_plan(&renamed, DestroyOptions::default()).await;
     let errors: Vec<_> = ending.errors().map(|error| error.message.as_str()).collect();
     assert_eq!(errors.len(), 2, "{errors:?}");
     assert!(
@@ -169,6 +189,8 @@ fn marker(cluster_id: &str, node: &str, stage: Stage) -> Marker {
         data: None,
         are_tags_rejected: false,
         first_role: None,
+        own_tags: Tags::default(),
+        notes: None,
     }
 }
 
@@ -184,9 +206,9 @@ async fn what_is_ours_but_for_one_thing_is_not_ours() {
         ("no marker", "cp-1", String::from("precious"), own.as_str()),
         ("another cluster", "cp-1", marker(&other, "cp-1", Stage::Made).to_string(), &own),
         ("another node", "cp-1", marker(&id, "cp-9", Stage::Made).to_string(), &own),
-        ("another uuid", "cp-1", marker(&id, "cp-1", Stage::Made).to_string(), STRANGE_UUID),
-        ("another uuid", "cp-1", marker(&id, "cp-1", Stage::Create).to_string(), STRANGE_UUID),
-        ("another name", "mine", marker(&id, "cp-1", Stage::Clone).to_string(), STRANGE_UUID),
+        ("another uuid", "cp-1", marker(&id, "cp-1", Stage::Made).to_string(), FOREIGN_UUID),
+        ("another uuid", "cp-1", marker(&id, "cp-1", Stage::Create).to_string(), FOREIGN_UUID),
+        ("another name", "mine", marker(&id, "cp-1", Stage::Clone).to_string(), FOREIGN_UUID),
         ("two markers", "cp-1", twice, &own),
     ] {
         let rig = with_marked_vm(300, name, &description, uuid);
@@ -196,7 +218,7 @@ async fn what_is_ours_but_for_one_thing_is_not_ours() {
         assert!(plan.errors().count() > 0, "{why}: {shown}");
         assert!(shown.contains("300"), "{why}: {shown}");
         // UUIDs of nodes are unique. A VM that has only the UUID of a node may be in use under a copy of the inventory.
-        let end = rig.end(&text, DestroyOptions::default()).await;
+        let end = rig.destroy_plan(&text, DestroyOptions::default()).await;
         let shown = show::text(&end);
         assert!(end.steps.is_empty(), "{why}: {shown}");
         assert_eq!(end.errors().count() > 0, uuid == own, "{why}: {shown}");
@@ -218,11 +240,11 @@ async fn a_copied_inventory_destroys_no_vm_without_tags_and_notes() {
         let set = VmOptions::new().set("tags", "mine").description(description);
         let change = VmChange { set, ..VmChange::default() };
         rig.client(ADMIN).send(&qemu::set_config(&vm, &change)).await.unwrap();
-        let end = rig.end(&pair(), DestroyOptions::default()).await;
+        let end = rig.destroy_plan(&pair(), DestroyOptions::default()).await;
         let shown = show::text(&end);
-        let is_told =
+        let is_reported =
             |error: &plan::Finding| error.subject == "wk-1" && error.message.contains(why);
-        assert!(end.errors().any(is_told), "{shown}");
+        assert!(end.errors().any(is_reported), "{shown}");
         let mut hints = end.findings.iter().filter_map(|finding| finding.hint.as_ref());
         assert!(
             hints.all(|hint| !hint.contains("qm destroy") && !hint.contains("delete")),
@@ -270,8 +292,8 @@ async fn a_marker_that_goes_before_the_delete_saves_the_vm() {
     let rig = Arc::new(Rig::start());
     rig.up(&pair()).await.assert_done();
     let (desired, changed) = (rig.desired(&pair()), Arc::new(AtomicBool::default()));
-    let world = rig.look(&desired).await.unwrap();
-    let plan = planning::destroy(&desired, &world, DestroyOptions::default());
+    let observed = rig.observe(&desired).await.unwrap();
+    let plan = planning::destroy(&desired, &observed, DestroyOptions::default());
     let (there, is_changed) = (Arc::clone(&rig), Arc::clone(&changed));
     let hook: CutHook = Arc::new(move |step, moment| {
         if step.as_str() == "vm/wk-1/stop" && moment == Moment::AfterAct {
@@ -287,12 +309,12 @@ async fn a_marker_that_goes_before_the_delete_saves_the_vm() {
     assert!(failures.contains("VM 303 is not the VM of wk-1"), "{failures}");
     assert!(failures.contains("it does not carry talmox's marker"), "{failures}");
     let deleted: Vec<String> =
-        rig.asked().into_iter().filter(|call| call.starts_with("DELETE")).collect();
+        rig.recorded_requests().into_iter().filter(|call| call.starts_with("DELETE")).collect();
     assert_eq!(deleted, ["DELETE /nodes/pve1/qemu/300"]);
     assert_eq!(rig.vms().await.keys().copied().collect::<Vec<_>>(), [100, 303]);
 }
 
-/// A VM without its marker is not owned, and no second VM is created for its node.
+/// A VM without its marker and its tags is not owned, and no second VM is created for its node.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_vm_that_lost_its_marker_is_not_doubled() {
     let rig = Rig::start();
@@ -321,10 +343,12 @@ async fn a_removed_node_is_known_by_its_marker_alone() {
     let without = &pair()[..workers];
     let plan = rig.plan(without).await;
     let shown = show::text(&plan);
-    assert!(
-        shown.contains("- vm wk-1  (destroy, left: needs --allow-removal)\n    vmid  303"),
-        "{shown}"
-    );
+    // The VM and the entry of the node in Kubernetes are one block.
+    let (_, removed) =
+        shown.split_once("- vm wk-1  (destroy, not done: needs --allow-removal)\n").unwrap();
+    let block: Vec<&str> = removed.split("\n\n").next().unwrap().split_whitespace().collect();
+    assert_eq!(block[..6], ["vmid", "303", "host", "pve1", "kubernetes", "registered"], "{shown}");
+    assert!(shown.contains("not done: 1 needs --allow-removal"), "{shown}");
     rig.destroy(without).await.assert_done();
     assert_eq!(rig.vms().await.keys().copied().collect::<Vec<_>>(), [100]);
 }
@@ -345,7 +369,7 @@ async fn a_vm_out_of_the_pool_is_not_doubled_and_keeps_the_secrets() {
         "VM 303 exists, and the token may not see it, although it was created with this login";
     assert!(plan.errors().any(|error| error.message == hidden), "{}", show::text(&plan));
     let options = DestroyOptions { images: false, secrets: true };
-    let end = rig.end(&pair(), options).await;
+    let end = rig.destroy_plan(&pair(), options).await;
     assert!(end.errors().any(|error| error.message == hidden), "{}", show::text(&end));
     assert_eq!(rig.vms().await, before);
     rig.destroy(&pair()).await.assert_done();
@@ -393,9 +417,8 @@ async fn a_vm_of_another_name_on_a_host_that_is_down_is_not_doubled() {
         "{}",
         show::text(&plan)
     );
-    let end = rig.end(&text, DestroyOptions { images: false, secrets: true }).await;
-    let left =
-        "a VM that cannot be read may belong to this cluster, under another name: VM 303 on pve2";
+    let end = rig.destroy_plan(&text, DestroyOptions { images: false, secrets: true }).await;
+    let left = "the config of a VM cannot be read, so it may be a renamed VM of this cluster: VM 303 on pve2";
     assert!(end.errors().any(|one| one.message.starts_with(left)), "{}", show::text(&end));
 }
 
@@ -411,10 +434,10 @@ async fn vms_on_a_host_that_is_down_are_named_and_hold_up_the_end() {
     let errors: Vec<&str> = plan.errors().map(|one| one.message.as_str()).collect();
     assert!(errors.contains(&unread), "{}", show::text(&plan));
     let desired = rig.desired(&text);
-    let world = rig.look(&desired).await.unwrap();
-    assert_eq!(foreign_vms(&desired, &world.pve)["wk-1"], unread);
-    assert!(locations(&desired, &world.pve)[0].1.is_some(), "cp-1 is where it was");
-    let end = rig.end(&text, DestroyOptions::default()).await;
+    let observed = rig.observe(&desired).await.unwrap();
+    assert_eq!(foreign_vms(&desired, &observed.pve)["wk-1"], unread);
+    assert!(locations(&desired, &observed.pve)[0].1.is_some(), "cp-1 is where it was");
+    let end = rig.destroy_plan(&text, DestroyOptions::default()).await;
     let left = "VM 303 may belong to this cluster, and cannot be read: the host does not run";
     assert!(end.errors().any(|one| one.message == left), "{}", show::text(&end));
 }
@@ -423,7 +446,7 @@ impl Rig {
     /// Switches a host off, and waits until the list of all hosts shows it.
     pub(crate) async fn lose(&self, host: &str) {
         let down = FaultAction::Down { host: host.to_owned(), lasts: None };
-        self.strike("GET", "/version", 1, down);
+        self.inject_fault("GET", "/version", 1, down);
         self.client(ADMIN).send(&cluster::version()).await.unwrap();
         let is_down = async || {
             let resources = self.client(ADMIN).send(&cluster::resources()).await.unwrap();
@@ -449,10 +472,10 @@ impl Rig {
         }
     }
 
-    /// Replaces the notes of a VM, which removes its marker.
+    /// Replaces the notes and the tags of a VM, so that nothing but its UUID and its name is left.
     async fn take_marker(&self, vmid: u32) {
         let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(vmid).unwrap());
-        let set = VmOptions::new().description("mine now");
+        let set = VmOptions::new().description("mine now").set("tags", "mine");
         let change = VmChange { set, ..VmChange::default() };
         self.client(ADMIN).send(&qemu::set_config(&vm, &change)).await.unwrap();
     }

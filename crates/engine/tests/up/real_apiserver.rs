@@ -13,7 +13,7 @@ use talmox_plan::observed::CordonedBy;
 use talmox_plan::plan::{Action, DrainNode, Plan, Step, StepId, UncordonNode};
 
 use super::inventory::{HEAD, HOME};
-use super::rig::{Ran, Rig, Yard};
+use super::rig::{CompletedRun, LabOptions, Rig};
 
 /// Programs from environment variables. None, with a message, if the variables are not set.
 #[expect(
@@ -73,7 +73,7 @@ async fn pods(kube: &KubeClient, node: &str) -> usize {
     pods.iter().filter(|pod| pod.name.starts_with("app-") && !pod.is_ending).count()
 }
 
-async fn run(rig: &Rig, text: &str, action: Action) -> Ran {
+async fn run(rig: &Rig, text: &str, action: Action) -> CompletedRun {
     let step = Step { id: StepId::new("the/step"), node: None, action, after: vec![] };
     let plan =
         Plan { cluster: "home".to_owned(), changes: vec![], findings: vec![], steps: vec![step] };
@@ -87,10 +87,10 @@ fn drain(node: &str, deadline: Duration) -> Action {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_api_server_evicts_pods_within_their_budget() {
     let Some(programs) = programs() else { return };
-    let yard = Yard::default();
-    let nodes = NodeSettings { real: Some(programs), ..yard.nodes };
+    let lab_options = LabOptions::default();
+    let nodes = NodeSettings { real: Some(programs), ..lab_options.nodes };
     // The API server uses the real clock, and rejects certificates of a later time.
-    let rig = Rig::of(Yard { nodes, speed: 1.0, ..yard });
+    let rig = Rig::of(LabOptions { nodes, speed: 1.0, ..lab_options });
     let text = format!("{HEAD}{HOME}");
     rig.up(&text).await.assert_done();
     let kube = rig.kube(&text);

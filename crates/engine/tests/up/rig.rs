@@ -35,24 +35,24 @@ use crate::common;
 
 pub(crate) use crate::common::{ADMIN, TALMOX};
 
-/// Default of [`Yard::speed`].
+/// Default of [`LabOptions::speed`].
 const SPEED: f64 = 50.0;
 /// Maximum time of a run, in real time. A run that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(90);
 /// Settings of a lab.
 #[derive(Clone, Debug)]
-pub(crate) struct Yard {
+pub(crate) struct LabOptions {
     pub(crate) release: &'static str,
     pub(crate) profile: Profile,
     /// Replacements in the text of the scenario: old and new text.
     pub(crate) with: Vec<(&'static str, String)>,
     pub(crate) nodes: NodeSettings,
     pub(crate) seed: u64,
-    /// How much faster than ours the lab's time passes.
+    /// Speed of lab time relative to real time.
     pub(crate) speed: f64,
 }
 
-impl Default for Yard {
+impl Default for LabOptions {
     fn default() -> Self {
         let nodes = NodeSettings {
             networks: vec![Ipv4Addr::new(10, 0, 0, 0)],
@@ -92,7 +92,7 @@ pub(crate) struct Rig {
 
 /// Plan, outcome and events of a run.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct CompletedRun {
     pub(crate) plan: Plan,
     pub(crate) outcome: Outcome,
     pub(crate) events: Vec<Stamped>,
@@ -100,24 +100,24 @@ pub(crate) struct Ran {
 
 impl Rig {
     pub(crate) fn start() -> Self {
-        Self::of(Yard::default())
+        Self::of(LabOptions::default())
     }
 
-    pub(crate) fn of(yard: Yard) -> Self {
+    pub(crate) fn of(lab_options: LabOptions) -> Self {
         let folder = TempDir::new().unwrap();
         let record = folder.path().join("record");
-        let mut text = include_str!("yard.yaml").replace("RELEASE", yard.release);
-        for (from, to) in yard.with {
+        let mut text = include_str!("test_scenario.yaml").replace("RELEASE", lab_options.release);
+        for (from, to) in lab_options.with {
             assert!(text.contains(from), "{from}");
             text = text.replacen(from, &to, 1);
         }
         let settings = Settings {
-            scenario: Scenario::parse("yard", &text).unwrap(),
-            speed: yard.speed,
-            profile: yard.profile,
-            seed: yard.seed,
+            scenario: Scenario::parse("test_scenario.yaml", &text).unwrap(),
+            speed: lab_options.speed,
+            profile: lab_options.profile,
+            seed: lab_options.seed,
             record: Some(record.clone()),
-            nodes: yard.nodes,
+            nodes: lab_options.nodes,
             ..Settings::default()
         };
         let lab = Lab::start(settings).unwrap();
@@ -185,7 +185,7 @@ impl Rig {
         inventory::desired(text, &self.bundle)
     }
 
-    pub(crate) async fn look(&self, desired: &Desired) -> Result<Observed, PveError> {
+    pub(crate) async fn observe(&self, desired: &Desired) -> Result<Observed, PveError> {
         let (pve, talos) = (self.client(self.token), self.access());
         let (kube, web) = (self.kube_of(desired), common::web(&self.lab, []));
         let sources =
@@ -201,21 +201,21 @@ impl Rig {
     /// The plan of `up` within another scope.
     pub(crate) async fn plan_within(&self, text: &str, scope: &Scope) -> Plan {
         let desired = self.desired(text);
-        let world = self.look(&desired).await.unwrap();
-        let goes_around = planning::leads_around(&desired, &world);
+        let observed = self.observe(&desired).await.unwrap();
+        let goes_around = planning::leads_around(&desired, &observed);
         let fits =
             |made: &ClientFiles| made.kubeconfig.expose().starts_with(PROVISIONAL) == goes_around;
         let has_client_files = self.files.lock().unwrap().last().is_some_and(fits);
         planning::plan_within(
             &desired,
-            &world,
+            &observed,
             PlanOptions { has_client_files, was_up: has_client_files, was_bootstrapped: false },
             scope,
         )
     }
 
     /// Runs `up` within a scope. Changes may be left, but the invariants of the lab must hold.
-    pub(crate) async fn up_within(&self, text: &str, scope: &Scope) -> Ran {
+    pub(crate) async fn up_within(&self, text: &str, scope: &Scope) -> CompletedRun {
         let plan = Box::pin(self.plan_within(text, scope)).await;
         assert_eq!(plan.errors().count(), 0, "{}", show::text(&plan));
         let ran = self.carry_out(plan, text, None).await;
@@ -224,7 +224,7 @@ impl Rig {
     }
 
     /// Runs `up`, and checks that it succeeds, that the next plan is empty, and that the invariants of the lab hold.
-    pub(crate) async fn converge(&self, text: &str) -> Ran {
+    pub(crate) async fn converge(&self, text: &str) -> CompletedRun {
         let ran = Box::pin(self.up_within(text, &self.scope)).await;
         ran.assert_done();
         self.assert_converged(text).await;
@@ -239,38 +239,38 @@ impl Rig {
     }
 
     /// Plans and runs `up`, with a hook that may interrupt it.
-    pub(crate) async fn up_with(&self, text: &str, cut: Option<CutHook>) -> Ran {
+    pub(crate) async fn up_with(&self, text: &str, cut: Option<CutHook>) -> CompletedRun {
         let plan = self.plan(text).await;
         let (errors, open) = (plan.errors().count(), plan.open_changes().count());
         assert_eq!((errors, open), (0, 0), "{}", show::text(&plan));
         self.carry_out(plan, text, cut).await
     }
 
-    pub(crate) async fn up(&self, text: &str) -> Ran {
+    pub(crate) async fn up(&self, text: &str) -> CompletedRun {
         self.up_with(text, None).await
     }
 
-    pub(crate) async fn destroy(&self, text: &str) -> Ran {
+    pub(crate) async fn destroy(&self, text: &str) -> CompletedRun {
         self.destroy_with(text, DestroyOptions::default()).await
     }
 
-    pub(crate) async fn destroy_with(&self, text: &str, options: DestroyOptions) -> Ran {
-        let plan = self.end(text, options).await;
+    pub(crate) async fn destroy_with(&self, text: &str, options: DestroyOptions) -> CompletedRun {
+        let plan = self.destroy_plan(text, options).await;
         assert_eq!(plan.errors().count(), 0, "{}", show::text(&plan));
         self.carry_out(plan, text, None).await
     }
 
     /// The plan of `talmox destroy`.
-    pub(crate) async fn end(&self, text: &str, options: DestroyOptions) -> Plan {
+    pub(crate) async fn destroy_plan(&self, text: &str, options: DestroyOptions) -> Plan {
         let (desired, client) = (self.desired(text), self.client(self.token));
-        let mut world = self.look(&desired).await.unwrap();
-        world.images = observe_images(&desired, &client, &world.pve).await;
-        observe_removed(&desired, &client, &mut world.pve).await;
-        planning::destroy(&desired, &world, options)
+        let mut observed = self.observe(&desired).await.unwrap();
+        observed.images = observe_images(&desired, &client, &observed.pve).await;
+        observe_removed(&desired, &client, &mut observed.pve).await;
+        planning::destroy(&desired, &observed, options)
     }
 
     /// Runs `up` and kills the run when this step starts. Returns whether the step started.
-    pub(crate) async fn up_until_begun(&self, text: &str, step: &StepId) -> bool {
+    pub(crate) async fn up_until_started(&self, text: &str, step: &StepId) -> bool {
         let is_it = |event: &Event| matches!(event, Event::StepStarted { step: one } if one == step.as_str());
         self.up_until(text, is_it).await
     }
@@ -318,11 +318,16 @@ impl Rig {
         }
     }
 
-    pub(crate) async fn carry_out(&self, plan: Plan, text: &str, cut: Option<CutHook>) -> Ran {
+    pub(crate) async fn carry_out(
+        &self,
+        plan: Plan,
+        text: &str,
+        cut: Option<CutHook>,
+    ) -> CompletedRun {
         self.carry_out_in(plan, self.context(text, cut)).await
     }
 
-    pub(crate) async fn carry_out_in(&self, plan: Plan, context: Context) -> Ran {
+    pub(crate) async fn carry_out_in(&self, plan: Plan, context: Context) -> CompletedRun {
         let (events, mut heard) = Events::channel(self.lab.clock());
         let cancel = Cancel::default();
         let running = tokio::time::timeout(LIMIT, execute(&plan, &context, &cancel, &events));
@@ -332,23 +337,23 @@ impl Rig {
         while let Ok(event) = heard.try_recv() {
             all.push(event);
         }
-        let Ok(outcome) = outcome else { panic!("it hangs:\n{}", story(&all)) };
-        Ran { plan, outcome, events: all }
+        let Ok(outcome) = outcome else { panic!("it hangs:\n{}", event_lines(&all)) };
+        CompletedRun { plan, outcome, events: all }
     }
 
     /// Requests to Proxmox so far, as method and path, without reads of tasks.
-    pub(crate) fn asked(&self) -> Vec<String> {
-        common::asked(&self.record)
+    pub(crate) fn recorded_requests(&self) -> Vec<String> {
+        common::recorded_requests(&self.record)
     }
 
     /// Injects a fault into the first `times` requests with this method and path.
-    pub(crate) fn strike(&self, method: &str, path: &str, times: u64, action: FaultAction) {
-        common::strike(&self.lab, method, path, times, action);
+    pub(crate) fn inject_fault(&self, method: &str, path: &str, times: u64, action: FaultAction) {
+        common::inject_fault(&self.lab, method, path, times, action);
     }
 
     /// Injects a fault into the first task of this kind.
-    pub(crate) fn strike_task(&self, task: &str, action: FaultAction) {
-        common::strike_task(&self.lab, task, action);
+    pub(crate) fn inject_task_fault(&self, task: &str, action: FaultAction) {
+        common::inject_task_fault(&self.lab, task, action);
     }
 }
 
@@ -372,11 +377,11 @@ pub(crate) fn once(step: &StepId, at: Moment, what: Cut) -> (CutHook, Arc<Mutex<
     (hook, times)
 }
 
-impl Ran {
+impl CompletedRun {
     #[track_caller]
     pub(crate) fn assert_done(&self) {
         let failures: Vec<_> = self.outcome.failures().collect();
-        assert!(self.outcome.is_done(), "{failures:#?}\n{}", story(&self.events));
+        assert!(self.outcome.is_done(), "{failures:#?}\n{}", event_lines(&self.events));
     }
 
     /// The failures, each with its causes and its hint.
@@ -400,7 +405,7 @@ impl Ran {
 }
 
 /// All events, one on each line, with lab time.
-fn story(events: &[Stamped]) -> String {
+fn event_lines(events: &[Stamped]) -> String {
     let lines = events.iter().skip(1).map(|event| {
         let what = serde_json::to_string(&event.what).unwrap();
         format!("{:.1} {what}", event.time - events[0].time)

@@ -9,16 +9,17 @@ use talmox_pve::api::access;
 
 use super::inventory::{self, PAIR, pair};
 use super::pveum::SECRET;
-use super::rig::{Rig, Yard};
+use super::rig::{LabOptions, Rig};
 
 const RELEASES: [&str; 2] = ["9.2", "8.4"];
-const YARD: &str = include_str!("yard.yaml");
+const TEST_SCENARIO: &str = include_str!("test_scenario.yaml");
 const POOLS: &str = "pools:\n  - {poolid: talos, comment: the cluster}\n";
 const DEVICE: &str = "gpu: {pci: '0000:28:00.0'}";
 
 /// A lab with a PCI device, a mapping for another device, and a token without rights.
-pub(crate) fn bare(release: &'static str) -> Yard {
-    let (first, last) = (YARD.find("  roles:\n").unwrap(), YARD.find("\npools:\n").unwrap());
+pub(crate) fn bare(release: &'static str) -> LabOptions {
+    let (first, last) =
+        (TEST_SCENARIO.find("  roles:\n").unwrap(), TEST_SCENARIO.find("\npools:\n").unwrap());
     let device = |address: &str, group: u8| {
         format!(
             "{{address: '{address}', vendor: '0x10de', device: '0x2204', iommu_group: {group}}}"
@@ -31,11 +32,11 @@ pub(crate) fn bare(release: &'static str) -> Yard {
     );
     let mappings = "mappings:\n  pci:\n    - {id: rtx, map: ['node=pve1,path=0000:29:00.0,id=10de:2204,iommugroup=13']}\n";
     let with = vec![
-        (&YARD[first..last], String::new()),
+        (&TEST_SCENARIO[first..last], String::new()),
         (POOLS, mappings.to_owned()),
         ("  - name: pve1\n", devices),
     ];
-    Yard { release, with, ..Yard::default() }
+    LabOptions { release, with, ..LabOptions::default() }
 }
 
 /// The commands in the hints of a plan.
@@ -71,7 +72,7 @@ async fn what_a_plan_prints_gives_all_that_it_lacks() {
 async fn an_existing_role_gets_its_missing_privileges() {
     for release in RELEASES {
         let with = vec![("VM.Config.Options, VM.PowerMgmt", "VM.Config.Options".to_owned())];
-        let rig = Rig::of(Yard { release, with, ..Yard::default() });
+        let rig = Rig::of(LabOptions { release, with, ..LabOptions::default() });
         let weak = rig.plan(&pair()).await;
         let findings: Vec<String> =
             weak.errors().map(|one| format!("{}: {}", one.subject, one.message)).collect();
@@ -82,8 +83,8 @@ async fn an_existing_role_gets_its_missing_privileges() {
 }
 
 /// Creates and destroys a cluster with exactly the roles that `init --role` prints.
-async fn comes_up_with_its_roles(yard: Yard, text: &str) {
-    let rig = Rig::of(yard);
+async fn comes_up_with_its_roles(lab_options: LabOptions, text: &str) {
+    let rig = Rig::of(lab_options);
     rig.pveum(&inventory::grants(text).lines(&rig.desired(text).login)).await;
     let desired = rig.desired(text);
     if desired.nodes.iter().any(|node| node.template.is_some()) {
@@ -99,9 +100,9 @@ async fn comes_up_with_its_roles(yard: Yard, text: &str) {
 
 async fn templates(rig: &Rig, text: &str) -> Plan {
     let desired = rig.desired(text);
-    let world = rig.look(&desired).await.unwrap();
+    let observed = rig.observe(&desired).await.unwrap();
     let numbers = free_numbers(&desired, &rig.client(rig.token), 9000, 1).await;
-    planning::templates(&desired, &world, &numbers)
+    planning::templates(&desired, &observed, &numbers)
 }
 
 /// Creates templates, as `talmox template create` does.
@@ -140,11 +141,11 @@ async fn the_printed_roles_are_enough_to_ask_guest_agents() {
     let worker = "{name: wk-1, boot: dhcp, image: {extensions: [siderolabs/qemu-guest-agent]}}";
     let text = format!("{}{PAIR}", inventory::HEAD).replace("{name: wk-1, ip: 10.0.0.21}", worker);
     for release in RELEASES {
-        let mut yard = bare(release);
+        let mut lab_options = bare(release);
         let desired = inventory::desired(&text, &inventory::bundle());
         let mac = desired.node("wk-1").unwrap().identity.macs[0].to_string().to_lowercase();
-        yard.nodes.leases.insert(mac, "10.0.0.21/24".to_owned());
-        comes_up_with_its_roles(yard, &text).await;
+        lab_options.nodes.leases.insert(mac, "10.0.0.21/24".to_owned());
+        comes_up_with_its_roles(lab_options, &text).await;
     }
 }
 
@@ -192,7 +193,7 @@ async fn the_lines_for_a_new_token_show_no_error_and_end_with_its_secret() {
 async fn lines_are_carried_out_however_late_the_answers_are() {
     let rig = Rig::of(bare("9.2"));
     for (method, path) in [("POST", "/access/roles"), ("PUT", "/access/acl")] {
-        rig.strike(method, path, 2, FaultAction::TimedOut);
+        rig.inject_fault(method, path, 2, FaultAction::TimedOut);
     }
     rig.pveum(&inventory::grants(&pair()).lines(&rig.desired(&pair()).login)).await;
     assert_sound(&rig.plan(&pair()).await);

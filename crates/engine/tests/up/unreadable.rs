@@ -74,8 +74,8 @@ async fn renamed_control_planes_do_not_become_a_second_cluster() {
     });
     for vmid in [300, 301, 302] {
         let path = format!("/nodes/{{node}}/qemu/{vmid}/pending");
-        let refuse = FaultAction::Refuse { status: 500, message: "no such file".to_owned() };
-        rig.strike("GET", &path, u64::MAX, refuse);
+        let reject = FaultAction::Reject { status: 500, message: "no such file".to_owned() };
+        rig.inject_fault("GET", &path, u64::MAX, reject);
     }
     rig.files.lock().unwrap().clear();
     let nodes = ["master-1", "master-2", "master-3"];

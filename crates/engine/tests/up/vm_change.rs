@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use talmox_engine::event::Event;
 use talmox_lab::kube::KubeStore;
+use talmox_lab::pve::Action as FaultAction;
 use talmox_plan::plan::{Left, show};
 use talmox_plan::planning::Scope;
 use talmox_pve::api::qemu::{self, Vm};
@@ -17,7 +18,11 @@ use talmox_pve::config::{VmChange, VmOptions};
 use talmox_pve::id::VmId;
 
 use super::inventory::HEAD;
-use super::rig::{ADMIN, Ran, Rig, Yard};
+use super::rig::{ADMIN, CompletedRun, LabOptions, Rig};
+use super::versions::{
+    PVE_8_TALOS_11, PVE_8_TALOS_12, PVE_8_TALOS_13, PVE_9_TALOS_11, PVE_9_TALOS_12, PVE_9_TALOS_13,
+    Versions, each,
+};
 
 /// One control plane and two workers.
 const NODES: &str = "
@@ -30,25 +35,21 @@ workers:
 const ADDRESSES: [(&str, [u8; 4]); 3] =
     [("cp-1", [10, 0, 0, 11]), ("wk-1", [10, 0, 0, 21]), ("wk-2", [10, 0, 0, 22])];
 const CP_1: u32 = 300;
-const WK_1: u32 = 301;
-const WK_2: u32 = 302;
+pub(crate) const WK_1: u32 = 301;
+pub(crate) const WK_2: u32 = 302;
 
-fn inventory(talos: &str) -> String {
-    format!("{}{NODES}", HEAD.replace("v1.11.2", talos))
+pub(crate) fn inventory(versions: Versions) -> String {
+    versions.inventory(&format!("{HEAD}{NODES}"))
 }
 
 /// The inventory with additional settings for a node.
-fn with(text: &str, node: &str, settings: &str) -> String {
+pub(crate) fn with(text: &str, node: &str, settings: &str) -> String {
     let name = format!("name: {node},");
     assert!(text.contains(&name), "{text}");
     text.replace(&name, &format!("{name} {settings},"))
 }
 
-fn yard(release: &'static str) -> Yard {
-    Yard { release, ..Yard::default() }
-}
-
-async fn boot_ids(rig: &Rig) -> BTreeMap<&'static str, String> {
+pub(crate) async fn boot_ids(rig: &Rig) -> BTreeMap<&'static str, String> {
     let mut ids = BTreeMap::new();
     for (name, address) in ADDRESSES {
         ids.insert(name, rig.talos(address.into()).boot_id().await.unwrap());
@@ -57,18 +58,18 @@ async fn boot_ids(rig: &Rig) -> BTreeMap<&'static str, String> {
 }
 
 /// Changes a VM as a user of Proxmox does.
-async fn edit(rig: &Rig, vmid: u32, set: VmOptions) {
+pub(crate) async fn edit(rig: &Rig, vmid: u32, set: VmOptions) {
     let vm = Vm::new(&"pve1".parse().unwrap(), VmId::new(vmid).unwrap());
     let change = VmChange { set, ..VmChange::default() };
     rig.client(ADMIN).send(&qemu::set_config(&vm, &change)).await.unwrap();
 }
 
-fn has_step(ran: &Ran, id: &str) -> bool {
+pub(crate) fn has_step(ran: &CompletedRun, id: &str) -> bool {
     ran.plan.steps.iter().any(|step| step.id.as_str() == id)
 }
 
 /// Index of the first event that satisfies `is_it`.
-fn at(ran: &Ran, is_it: impl Fn(&Event) -> bool) -> usize {
+fn at(ran: &CompletedRun, is_it: impl Fn(&Event) -> bool) -> usize {
     ran.events.iter().position(|event| is_it(&event.what)).unwrap()
 }
 
@@ -108,9 +109,9 @@ async fn deploy(rig: &Rig) -> Arc<KubeStore> {
 /// Waits until all pods of the deployment are healthy.
 async fn until_all_ready(store: &KubeStore) {
     let all_ready = async {
-        let mut news = store.news();
+        let mut revisions = store.revisions();
         while ready_pods(store).len() < 4 {
-            news.changed().await.unwrap();
+            revisions.changed().await.unwrap();
         }
     };
     tokio::time::timeout(Duration::from_mins(1), all_ready).await.expect("all pods are healthy");
@@ -132,8 +133,12 @@ fn ready_pods(store: &KubeStore) -> BTreeMap<String, String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_of_all_workers_is_changed_one_by_one() {
-    let rig = Rig::of(yard("9.2"));
-    let text = inventory("v1.12.4");
+    each(&[PVE_9_TALOS_12], memory_of_all_workers_is_changed_one_by_one_on).await;
+}
+
+async fn memory_of_all_workers_is_changed_one_by_one_on(versions: Versions) {
+    let rig = Rig::of(versions.lab_options());
+    let text = inventory(versions);
     rig.up(&text).await.assert_done();
     let store = deploy(&rig).await;
     let pods = ready_pods(&store);
@@ -165,7 +170,11 @@ async fn memory_of_all_workers_is_changed_one_by_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn live_changes_need_no_restart() {
-    let rig = Rig::of(Yard {
+    each(&[PVE_8_TALOS_13], live_changes_need_no_restart_on).await;
+}
+
+async fn live_changes_need_no_restart_on(versions: Versions) {
+    let rig = Rig::of(LabOptions {
         with: vec![
             ("    memory: 256GiB\n", "    memory: 256GiB\n    bridges: [vmbr0, vmbr1]\n".to_owned()),
             (
@@ -176,9 +185,9 @@ async fn live_changes_need_no_restart() {
                     .to_owned(),
             ),
         ],
-        ..yard("8.4")
+        ..versions.lab_options()
     });
-    let base = inventory("v1.13.6");
+    let base = inventory(versions);
     let text = with(&base, "wk-1", "nics: [{bridge: vmbr0, ip: 10.1.0.21/24}]");
     rig.up(&text).await.assert_done();
     let boots = boot_ids(&rig).await;
@@ -201,8 +210,12 @@ async fn live_changes_need_no_restart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn disks_grow_and_are_added_and_never_shrink() {
-    let rig = Rig::of(yard("9.2"));
-    let base = inventory("v1.13.6");
+    each(&[PVE_9_TALOS_13], disks_grow_and_are_added_and_never_shrink_on).await;
+}
+
+async fn disks_grow_and_are_added_and_never_shrink_on(versions: Versions) {
+    let rig = Rig::of(versions.lab_options());
+    let base = inventory(versions);
     rig.up(&base).await.assert_done();
     let before = rig.vms().await[&WK_1].config["scsi0"].clone();
     let volume = before.split(',').next().unwrap();
@@ -230,10 +243,15 @@ fn may_migrate() -> (&'static str, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_vm_on_shared_storage_moves_while_it_runs() {
+    each(&[PVE_8_TALOS_11], a_vm_on_shared_storage_moves_while_it_runs_on).await;
+}
+
+async fn a_vm_on_shared_storage_moves_while_it_runs_on(versions: Versions) {
     let tank = "type: lvmthin, vgname: tank, thinpool: data, content: images";
     let shared = "type: lvm, vgname: tank, shared: 1, content: images".to_owned();
-    let rig = Rig::of(Yard { with: vec![(tank, shared), may_migrate()], ..yard("8.4") });
-    let base = inventory("v1.11.2").replace("pool: talos,", "pool: talos, datastore: tank,");
+    let rig =
+        Rig::of(LabOptions { with: vec![(tank, shared), may_migrate()], ..versions.lab_options() });
+    let base = inventory(versions).replace("pool: talos,", "pool: talos, datastore: tank,");
     rig.up(&base).await.assert_done();
     let boots = boot_ids(&rig).await;
 
@@ -247,7 +265,7 @@ async fn a_vm_on_shared_storage_moves_while_it_runs() {
 }
 
 /// Two hosts with the same device under one mapping, which the token may use.
-fn yard_with_gpus(release: &'static str) -> Yard {
+fn lab_options_with_gpus(versions: Versions) -> LabOptions {
     let device = "    pci: [{address: '0000:29:00.0', vendor: '0x10de', device: '0x2204', iommu_group: 13}]\n";
     let on = |host: &str| format!("'node={host},path=0000:29:00.0,id=10de:2204,iommugroup=13'");
     let mapping =
@@ -255,7 +273,7 @@ fn yard_with_gpus(release: &'static str) -> Yard {
     let pools = "pools:\n";
     let roles = "    - {roleid: TalmoxNet, privs: [SDN.Use]}\n";
     let fetch = "    - {path: /nodes/pve1, ugid: talmox@pve, roleid: TalmoxFetch}\n";
-    Yard {
+    LabOptions {
         with: vec![
             ("  - name: pve1\n", format!("  - name: pve1\n{device}")),
             ("  - name: pve2\n", format!("  - name: pve2\n{device}")),
@@ -275,14 +293,18 @@ fn yard_with_gpus(release: &'static str) -> Yard {
             ),
             may_migrate(),
         ],
-        ..yard(release)
+        ..versions.lab_options()
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_vm_with_a_gpu_moves_while_it_is_stopped() {
-    let rig = Rig::of(yard_with_gpus("9.2"));
-    let base = with(&inventory("v1.12.4"), "wk-1", "gpu: {mapping: rtx}");
+    each(&[PVE_9_TALOS_12], a_vm_with_a_gpu_moves_while_it_is_stopped_on).await;
+}
+
+async fn a_vm_with_a_gpu_moves_while_it_is_stopped_on(versions: Versions) {
+    let rig = Rig::of(lab_options_with_gpus(versions));
+    let base = with(&inventory(versions), "wk-1", "gpu: {mapping: rtx}");
     rig.up(&base).await.assert_done();
     let boots = boot_ids(&rig).await;
 
@@ -298,8 +320,12 @@ async fn a_vm_with_a_gpu_moves_while_it_is_stopped() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gpu_is_added_and_removed() {
-    let rig = Rig::of(yard_with_gpus("8.4"));
-    let base = inventory("v1.13.6");
+    each(&[PVE_8_TALOS_13], a_gpu_is_added_and_removed_on).await;
+}
+
+async fn a_gpu_is_added_and_removed_on(versions: Versions) {
+    let rig = Rig::of(lab_options_with_gpus(versions));
+    let base = inventory(versions);
     rig.up(&base).await.assert_done();
     for (text, has_gpu) in [(with(&base, "wk-1", "gpu: {mapping: rtx}"), true), (base, false)] {
         let boots = boot_ids(&rig).await;
@@ -315,8 +341,12 @@ async fn a_gpu_is_added_and_removed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_vm_is_changed_before_it_is_started() {
-    let rig = Rig::of(yard("8.4"));
-    let base = inventory("v1.11.2");
+    each(&[PVE_8_TALOS_12], a_stopped_vm_is_changed_before_it_is_started_on).await;
+}
+
+async fn a_stopped_vm_is_changed_before_it_is_started_on(versions: Versions) {
+    let rig = Rig::of(versions.lab_options());
+    let base = inventory(versions);
     rig.up(&base).await.assert_done();
     rig.stop_vm(WK_1).await;
 
@@ -328,11 +358,44 @@ async fn a_stopped_vm_is_changed_before_it_is_started() {
     assert!(at(&ran, starts("vm/wk-1/start")) > at(&ran, ends("vm/wk-1/change")));
 }
 
+/// One worker is stopped, and the other gets an option that a running VM accepts at once. The worker that is stopped comes first,
+/// and if it does not come back, the other one stays as it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_vm_is_changed_after_the_stopped_ones_are_back() {
+    for is_rejected in [true, false] {
+        let rig = Rig::of(PVE_9_TALOS_11.lab_options());
+        let base = inventory(PVE_9_TALOS_11);
+        rig.up(&base).await.assert_done();
+        rig.stop_vm(WK_1).await;
+        let text = with(&base, "wk-2", "tags: [blue]");
+        let has_tag = async || {
+            let tags = rig.vms().await[&WK_2].config["tags"].clone();
+            tags.split(';').any(|tag| tag == "blue")
+        };
+        if is_rejected {
+            let message = "the storage is full".to_owned();
+            let reject = FaultAction::Reject { status: 500, message };
+            rig.inject_fault("POST", "/nodes/{node}/qemu/301/status/start", u64::MAX, reject);
+            let ran = rig.up(&text).await;
+            assert!(ran.failures().contains("vm/wk-1/start"), "{}", ran.failures());
+            assert!(!has_tag().await);
+        } else {
+            let ran = rig.converge(&text).await;
+            assert!(at(&ran, starts("vm/wk-2/change")) > at(&ran, ends("talos/wk-1/join")));
+            assert!(has_tag().await);
+        }
+    }
+}
+
 /// A run that is limited to one node leaves the others as they are.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_selected_node_is_changed() {
-    let rig = Rig::of(yard("9.2"));
-    let base = inventory("v1.13.6");
+    each(&[PVE_9_TALOS_11], only_the_selected_node_is_changed_on).await;
+}
+
+async fn only_the_selected_node_is_changed_on(versions: Versions) {
+    let rig = Rig::of(versions.lab_options());
+    let base = inventory(versions);
     rig.up(&base).await.assert_done();
     let text = with(&with(&base, "wk-1", "cores: 3"), "wk-2", "cores: 3");
     let scope = Scope { nodes: Some(["wk-2".to_owned()].into()), ..Scope::default() };

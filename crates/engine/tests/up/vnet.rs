@@ -5,17 +5,17 @@ use talmox_plan::plan::show;
 use talmox_pve::api::access;
 
 use super::inventory::{self, pair};
-use super::rig::{Rig, Yard};
+use super::rig::{LabOptions, Rig};
 use super::role::{assert_sound, bare, lines};
 
 const RELEASES: [&str; 2] = ["9.2", "8.4"];
 
 /// A lab with a vnet, and a token without rights.
-fn yard(release: &'static str) -> Yard {
-    let mut yard = bare(release);
-    let sdn = "cluster: yard\nsdn:\n  zones: [{zone: rack, type: simple}]\n  vnets: [{vnet: vnet0, zone: rack}]\n";
-    yard.with.push(("cluster: yard\n", sdn.to_owned()));
-    yard
+fn lab_options(release: &'static str) -> LabOptions {
+    let mut lab_options = bare(release);
+    let sdn = "cluster: lab\nsdn:\n  zones: [{zone: rack, type: simple}]\n  vnets: [{vnet: vnet0, zone: rack}]\n";
+    lab_options.with.push(("cluster: lab\n", sdn.to_owned()));
+    lab_options
 }
 
 fn text() -> String {
@@ -49,7 +49,7 @@ async fn comes_up(rig: &Rig) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_printed_roles_are_enough_for_vnets() {
     for release in RELEASES {
-        let rig = Rig::of(yard(release));
+        let rig = Rig::of(lab_options(release));
         rig.pveum(&inventory::grants(&text()).lines(&rig.desired(&text()).login)).await;
         comes_up(&rig).await;
     }
@@ -58,7 +58,7 @@ async fn the_printed_roles_are_enough_for_vnets() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_without_the_right_prints_how_to_grant_it_in_the_zone() {
     for release in RELEASES {
-        let rig = Rig::of(yard(release));
+        let rig = Rig::of(lab_options(release));
         let weak = rig.plan(&text()).await;
         let shown = show::findings(&weak);
         assert!(shown.contains("/sdn/zones/ZONE/vnet0: the token lacks SDN.Use"), "{shown}");
@@ -72,7 +72,7 @@ async fn a_plan_without_the_right_prints_how_to_grant_it_in_the_zone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_right_in_the_wrong_zone_is_not_taken_for_a_missing_bridge() {
     for release in RELEASES {
-        let rig = Rig::of(yard(release));
+        let rig = Rig::of(lab_options(release));
         let login = rig.desired(&text()).login;
         let wrong = inventory::grants(&text()).lines(&login).into_iter();
         let wrong = wrong.filter(|line| !line.starts_with("zone_"));

@@ -10,10 +10,10 @@ mod when;
 
 use std::time::Duration;
 
-pub use node::{Disguise, NodeAction, Who};
-pub use rules::{Faults, Order, Seen};
+pub use node::{ImpostorKind, NodeAction, TargetNode};
+pub use rules::{Faults, MatchCount, ScheduledFault};
 use tonic::Code;
-pub use when::{Boot, BootSight, Machine, PathPattern, Place, Sight, When, is_method};
+pub use when::{Boot, BootFacts, EventSource, FaultEvent, NodeNames, PathPattern, When, is_method};
 
 /// Rule that injects a fault into a lab.
 #[derive(Clone, Debug)]
@@ -32,9 +32,9 @@ pub struct Fault {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The call is rejected and has no effect.
-    Refuse { status: u16, message: String },
+    Reject { status: u16, message: String },
     /// A call of the Talos API is rejected and has no effect.
-    RefuseCall { code: Code, message: String },
+    RejectCall { code: Code, message: String },
     /// The call or the task takes this much longer.
     Delay(Duration),
     /// The connection closes before the call has an effect.

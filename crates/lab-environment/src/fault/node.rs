@@ -6,15 +6,15 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeAction {
     /// The kernel panics: the machine does not answer for a while, then it reboots.
-    Crash(Who),
+    Crash(TargetNode),
     /// The machine loses power and stays off.
-    Unplug(Who),
+    Unplug(TargetNode),
     /// The machine hangs: it accepts connections but does not answer. Only a reset ends this fault.
-    Freeze(Who),
+    Freeze(TargetNode),
     /// The disk is full: etcd raises an alarm and images cannot be pulled, until the next boot.
-    Fill(Who),
+    Fill(TargetNode),
     /// Every operation of etcd takes this much longer, until the next boot.
-    Slow(Who, Duration),
+    Slow(TargetNode, Duration),
     /// At a boot: the clock is off by this many seconds until it is synchronized.
     Clock(i64),
     /// At a boot without a config on the disk: `true` makes the machine stall, `false` prevents a random stall. A stalled
@@ -27,12 +27,12 @@ pub enum NodeAction {
     /// Ends all network partitions between nodes.
     Heal,
     /// Another server answers on the address of a node.
-    Impostor { at: String, disguise: Disguise, lasts: Option<Duration> },
+    Impostor { at: String, kind: ImpostorKind, lasts: Option<Duration> },
 }
 
 /// Target node of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum TargetNode {
     /// Node of the event that the fault rule matched.
     This,
     /// Node by the name of its VM, its vmid, or an address.
@@ -41,7 +41,7 @@ pub enum Who {
 
 /// Server that answers in place of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disguise {
+pub enum ImpostorKind {
     /// Machine in maintenance mode with another UUID.
     Maintenance,
     /// Talos node of another cluster.

@@ -52,17 +52,17 @@ pub enum PathPattern {
 
 /// Event that is compared with the fault rules.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sight<'a> {
-    pub place: Place<'a>,
+pub struct FaultEvent<'a> {
+    pub source: EventSource<'a>,
     pub method: &'a str,
     pub vmid: Option<u32>,
     pub host: &'a str,
-    pub node: Option<Machine<'a>>,
+    pub node: Option<NodeNames<'a>>,
 }
 
 /// API of an event, with the path, method or task type.
 #[derive(Clone, Copy, Debug)]
-pub enum Place<'a> {
+pub enum EventSource<'a> {
     /// Path of a Proxmox call, below `/api2/json`.
     Proxmox(&'a str),
     /// Type of a Proxmox task, such as `qmcreate`.
@@ -73,30 +73,30 @@ pub enum Place<'a> {
     Talos(&'a str),
     /// Path of a request to the Kubernetes API.
     Kube(&'a str),
-    Boot(BootSight),
+    Boot(BootFacts),
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub struct BootSight {
+pub struct BootFacts {
     pub is_bare: bool,
     pub is_upgraded: bool,
 }
 
 /// Simulated node with the names by which fault rules can refer to it.
 #[derive(Clone, Copy, Debug)]
-pub struct Machine<'a> {
+pub struct NodeNames<'a> {
     pub vmid: u32,
     pub name: &'a str,
     pub addresses: &'a [IpAddr],
 }
 
-impl Default for Place<'_> {
+impl Default for EventSource<'_> {
     fn default() -> Self {
         Self::Proxmox("")
     }
 }
 
-impl Machine<'_> {
+impl NodeNames<'_> {
     /// Whether `name` is the name, the vmid or an address of the node.
     pub fn is_called(&self, name: &str) -> bool {
         self.name == name
@@ -120,7 +120,7 @@ impl PathPattern {
         }
     }
 
-    fn fits(&self, path: &str) -> bool {
+    fn matches(&self, path: &str) -> bool {
         let wanted = match self {
             Self::Regex(regex) => return regex.is_match(path),
             Self::Parts(parts) => parts,
@@ -149,36 +149,38 @@ pub fn is_method(wanted: &str, path: &str) -> bool {
 }
 
 impl When {
-    pub(super) fn fits(&self, sight: &Sight<'_>) -> bool {
+    pub(super) fn matches(&self, event: &FaultEvent<'_>) -> bool {
         let same = |wanted: &Option<String>, given: &str| {
             wanted.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(given))
         };
         let is_node = self
             .node
             .as_ref()
-            .is_none_or(|wanted| sight.node.is_some_and(|node| node.is_called(wanted)));
-        self.is_there(&sight.place)
+            .is_none_or(|wanted| event.node.is_some_and(|node| node.is_called(wanted)));
+        self.matches_source(&event.source)
             && is_node
-            && same(&self.method, sight.method)
-            && same(&self.host, sight.host)
-            && (self.vmid.is_none() || self.vmid == sight.vmid)
+            && same(&self.method, event.method)
+            && same(&self.host, event.host)
+            && (self.vmid.is_none() || self.vmid == event.vmid)
     }
 
-    fn is_there(&self, place: &Place<'_>) -> bool {
-        match place {
-            Place::Proxmox(path) => {
-                self.is_about_proxmox() && self.path.as_ref().is_none_or(|own| own.fits(path))
+    fn matches_source(&self, source: &EventSource<'_>) -> bool {
+        match source {
+            EventSource::Proxmox(path) => {
+                self.is_about_proxmox() && self.path.as_ref().is_none_or(|own| own.matches(path))
             }
-            Place::Task(kind) => {
+            EventSource::Task(kind) => {
                 self.task.as_ref().is_some_and(|wanted| wanted == "*" || wanted == kind)
             }
-            Place::Factory(path) => self.factory.as_ref().is_some_and(|own| own.fits(path)),
-            Place::Talos(path) => self.talos.as_ref().is_some_and(|own| is_method(own, path)),
-            Place::Kube(path) => self.kube.as_ref().is_some_and(|own| own.fits(path)),
-            Place::Boot(seen) => self.boot.is_some_and(|wanted| match wanted {
+            EventSource::Factory(path) => {
+                self.factory.as_ref().is_some_and(|own| own.matches(path))
+            }
+            EventSource::Talos(path) => self.talos.as_ref().is_some_and(|own| is_method(own, path)),
+            EventSource::Kube(path) => self.kube.as_ref().is_some_and(|own| own.matches(path)),
+            EventSource::Boot(boot) => self.boot.is_some_and(|wanted| match wanted {
                 Boot::Any => true,
-                Boot::Bare => seen.is_bare,
-                Boot::Upgraded => seen.is_upgraded,
+                Boot::Bare => boot.is_bare,
+                Boot::Upgraded => boot.is_upgraded,
             }),
         }
     }
@@ -211,7 +213,7 @@ mod tests {
     #[test]
     fn nodes_match_by_name_vmid_and_address() {
         let addresses = ["10.0.0.11".parse().unwrap()];
-        let node = Machine { vmid: 111, name: "cp-1", addresses: &addresses };
+        let node = NodeNames { vmid: 111, name: "cp-1", addresses: &addresses };
         for name in ["cp-1", "111", "10.0.0.11"] {
             assert!(node.is_called(name), "{name}");
         }

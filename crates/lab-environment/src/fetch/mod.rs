@@ -40,7 +40,7 @@ impl Default for Outside {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
+pub enum FetchMethod {
     Head,
     Get,
 }
@@ -151,7 +151,12 @@ impl Outside {
     }
 
     /// Sends a request, follows redirects, and reads the head of the final response.
-    pub fn fetch(&self, method: Method, url: &str, verify: bool) -> Result<Response, FetchError> {
+    pub fn fetch(
+        &self,
+        method: FetchMethod,
+        url: &str,
+        verify: bool,
+    ) -> Result<Response, FetchError> {
         let mut url = parse(url)?;
         for _ in 0..=MAX_REDIRECTS {
             let response = self.send(method, &url, verify)?;
@@ -166,9 +171,14 @@ impl Outside {
         Err(FetchError::TooManyRedirects)
     }
 
-    fn send(&self, method: Method, url: &HttpUrl, verify: bool) -> Result<Response, FetchError> {
+    fn send(
+        &self,
+        method: FetchMethod,
+        url: &HttpUrl,
+        verify: bool,
+    ) -> Result<Response, FetchError> {
         let mut stream = self.connect(url, verify)?;
-        let verb = if method == Method::Head { "HEAD" } else { "GET" };
+        let verb = if method == FetchMethod::Head { "HEAD" } else { "GET" };
         let request = format!(
             "{verb} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: Wget/1.24.5\r\nAccept: */*\r\n\
              Accept-Encoding: identity\r\nConnection: close\r\n\r\n",
@@ -215,7 +225,7 @@ impl<T: Read + Write + Send> Stream for T {}
 
 fn read_head(
     mut stream: BufReader<Box<dyn Stream>>,
-    method: Method,
+    method: FetchMethod,
 ) -> Result<Response, FetchError> {
     let broken = |text: &str| FetchError::Broken(io::Error::new(io::ErrorKind::InvalidData, text));
     let mut head = stream.by_ref().take(MAX_HEAD);
@@ -246,7 +256,7 @@ fn read_head(
     let chunked = value("transfer-encoding").is_some_and(|v| v.eq_ignore_ascii_case("chunked"));
     let length = value("content-length").map(|value| value.parse());
     let body = match (method, chunked, length) {
-        (Method::Head, ..) => Body::of_length(stream, 0),
+        (FetchMethod::Head, ..) => Body::of_length(stream, 0),
         (_, true, _) => Body::chunked(stream),
         (_, false, Some(Ok(length))) => Body::of_length(stream, length),
         (_, false, Some(Err(_))) => return Err(broken("malformed content length")),

@@ -20,7 +20,7 @@ fn serve(answers: Vec<Vec<u8>>) -> SocketAddr {
 }
 
 fn get(outside: &Outside, url: &str) -> Result<(u16, Vec<u8>), FetchError> {
-    let mut response = outside.fetch(Method::Get, url, true)?;
+    let mut response = outside.fetch(FetchMethod::Get, url, true)?;
     let mut bytes = vec![];
     response.body.read_to_end(&mut bytes)?;
     Ok((response.status, bytes))

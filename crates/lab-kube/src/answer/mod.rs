@@ -17,7 +17,7 @@ use super::auth::AccessRequest;
 use super::discovery;
 use super::failure::Failure;
 use super::printer;
-use super::request::{Form, Request, Target};
+use super::request::{ObjectForm, Request, Target};
 use super::store::State;
 use super::watch::Watch;
 
@@ -216,24 +216,24 @@ fn object_request(
 pub(super) fn show<'o>(
     target: &Target,
     object: &'o Value,
-    form: Form,
+    form: ObjectForm,
     now: Duration,
 ) -> Cow<'o, Value> {
     let kind = &target.kind;
     match form {
-        Form::Table(include) => {
+        ObjectForm::Table(include) => {
             let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
             let objects = std::iter::once(object);
             let table = printer::table(kind, &target.version, objects, include, &metadata, now);
             Cow::Owned(table)
         }
-        Form::Metadata => Cow::Owned(json!({
+        ObjectForm::Metadata => Cow::Owned(json!({
             "kind": "PartialObjectMetadata",
             "apiVersion": "meta.k8s.io/v1",
             "metadata": object["metadata"],
         })),
-        Form::Whole if target.version == kind.versions[0] => Cow::Borrowed(object),
-        Form::Whole => {
+        ObjectForm::Full if target.version == kind.versions[0] => Cow::Borrowed(object),
+        ObjectForm::Full => {
             let mut other = object.clone();
             other["apiVersion"] = kind.api_version(&target.version).into();
             Cow::Owned(other)

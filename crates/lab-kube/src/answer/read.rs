@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::heartbeat::with_heartbeat;
 use crate::object;
 use crate::printer;
-use crate::request::{Form, Request, Target};
+use crate::request::{ObjectForm, Request, Target};
 use crate::selector::Selector;
 use crate::store::State;
 use crate::watch::Watch;
@@ -89,7 +89,7 @@ pub(super) fn list(state: &State, request: &Request, target: &Target) -> Result<
     }
     let kind = &target.kind;
     let form = request.form();
-    if let Form::Table(include) = form {
+    if let ObjectForm::Table(include) = form {
         let rows = objects.iter().map(AsRef::as_ref);
         let table = printer::table(kind, &target.version, rows, include, &metadata, state.now);
         return Ok(Answer::json(200, &table));
@@ -99,7 +99,7 @@ pub(super) fn list(state: &State, request: &Request, target: &Target) -> Result<
     let items: Vec<_> =
         objects.iter().map(|object| show(target, object, form, state.now)).collect();
     let (kind_name, api_version) = match form {
-        Form::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1".to_owned()),
+        ObjectForm::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1".to_owned()),
         _ => (kind.name.as_str(), kind.api_version(&target.version)),
     };
     let list = List {

@@ -41,10 +41,11 @@ fn reconcile(state: &mut State, set: &Value, nodes: &[Arc<Value>]) {
     let spec = &set["spec"]["template"]["spec"];
     let tolerations = tolerations(spec);
     let mut pods = pod::owned(state, set);
-    let is_wanted =
-        |node: &&Arc<Value>| pod::matches_node(spec, node) && !pod::is_repelled(node, &tolerations);
+    let is_wanted = |node: &&Arc<Value>| {
+        pod::matches_node(spec, node) && !pod::has_untolerated_taint(node, &tolerations)
+    };
     let wanted: Vec<&str> = nodes.iter().filter(is_wanted).map(|node| name(node)).collect();
-    if !object::is_going(set) {
+    if !object::is_being_deleted(set) {
         let is_there = |pods: &[Arc<Value>], node: &str| {
             pods.iter().any(|pod| text(pod, "/spec/nodeName") == node)
         };
@@ -66,11 +67,14 @@ fn reconcile(state: &mut State, set: &Value, nodes: &[Arc<Value>]) {
             }
         }
         replace_old(state, set, &pods, &hash);
-        for over in pods.iter().filter(|pod| pod::is_over(pod) && !object::is_going(pod)) {
-            state.delete_inside("pods", namespace(over), name(over)).ok();
+        for ended in pods.iter().filter(|pod| pod::has_ended(pod) && !object::is_being_deleted(pod))
+        {
+            state.delete_inside("pods", namespace(ended), name(ended)).ok();
         }
     }
-    pods.retain(|pod| !object::is_going(pod) && wanted.contains(&text(pod, "/spec/nodeName")));
+    pods.retain(|pod| {
+        !object::is_being_deleted(pod) && wanted.contains(&text(pod, "/spec/nodeName"))
+    });
     let ready = pods.iter().filter(|pod| pod::is_ready(pod)).count();
     let updated = pods.iter().filter(|pod| label(pod, HASH) == Some(hash.as_str())).count();
     state.change(ID, namespace(set), name(set), |set| {
@@ -102,8 +106,10 @@ fn replace_old(state: &mut State, set: &Value, pods: &[Arc<Value>], hash: &str) 
     }
     let limit = pod::share(&strategy["rollingUpdate"]["maxUnavailable"], pods.len() as u64, true);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX).max(1);
-    let missing = pods.iter().filter(|pod| !pod::is_ready(pod) || object::is_going(pod)).count();
-    let is_old = |pod: &&Arc<Value>| label(pod, HASH) != Some(hash) && !object::is_going(pod);
+    let missing =
+        pods.iter().filter(|pod| !pod::is_ready(pod) || object::is_being_deleted(pod)).count();
+    let is_old =
+        |pod: &&Arc<Value>| label(pod, HASH) != Some(hash) && !object::is_being_deleted(pod);
     let (ready, not_ready): (Vec<_>, Vec<_>) =
         pods.iter().filter(is_old).partition(|pod| pod::is_ready(pod));
     let some = ready.into_iter().take(limit.saturating_sub(missing));

@@ -16,7 +16,7 @@ const REVISION: &str = "deployment.kubernetes.io/revision";
 
 pub(super) fn pass(state: &mut State) {
     for deployment in state.all(ID) {
-        if !object::is_going(&deployment) && !object::flag(&deployment, "/spec/paused") {
+        if !object::is_being_deleted(&deployment) && !object::flag(&deployment, "/spec/paused") {
             roll(state, &deployment);
         }
         write_status(state, &deployment);

@@ -22,7 +22,7 @@ pub(crate) fn broken_since(state: &State, revision: u64) -> Vec<BrokenBudget> {
     for change in pods.history.iter().skip(start) {
         let Some(before) = &change.before else { continue };
         let was_healthy = pod::is_active(before) && pod::is_ready(before);
-        let is_disrupted = change.gone || object::is_going(&change.after);
+        let is_disrupted = change.gone || object::is_being_deleted(&change.after);
         if !was_healthy || !is_disrupted {
             continue;
         }

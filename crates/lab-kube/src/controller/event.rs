@@ -19,7 +19,7 @@ pub(super) fn record(
 ) {
     let space = namespace(about);
     let is_open = |space: &str| {
-        state.get("namespaces", "", space).is_some_and(|space| !object::is_going(space))
+        state.get("namespaces", "", space).is_some_and(|space| !object::is_being_deleted(space))
     };
     if !is_open(space) {
         return;

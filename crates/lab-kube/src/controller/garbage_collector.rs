@@ -26,7 +26,7 @@ pub(super) fn pass(state: &mut State) {
         .filter(|(_, object)| !list(object, "/metadata/ownerReferences").is_empty())
         .collect();
     let waits = |object: &Value| {
-        object::is_going(object)
+        object::is_being_deleted(object)
             && list(object, "/metadata/finalizers").iter().any(|name| name == FOREGROUND)
     };
     let living: BTreeSet<&str> = objects.iter().map(|(_, object)| uid(object)).collect();
@@ -37,7 +37,7 @@ pub(super) fn pass(state: &mut State) {
         let is_abandoned = owners
             .map(|owner| text(owner, "/uid"))
             .all(|owner| !living.contains(owner) || waiting.contains(owner));
-        if !is_abandoned || object::is_going(object) {
+        if !is_abandoned || object::is_being_deleted(object) {
             continue;
         }
         // With foreground deletion, an owner is deleted after its dependents, which are deleted after their own dependents.

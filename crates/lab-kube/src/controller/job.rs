@@ -10,9 +10,9 @@ const ID: &str = "jobs.batch";
 
 pub(super) fn pass(state: &mut State) {
     for job in state.all(ID) {
-        let is_over =
+        let has_ended =
             object::has_condition(&job, "Complete") || object::has_condition(&job, "Failed");
-        if !object::is_going(&job) && !is_over {
+        if !object::is_being_deleted(&job) && !has_ended {
             reconcile(state, &job);
         }
     }

@@ -68,7 +68,7 @@ fn sync_pod(state: &mut State, node: &str, pod: &Value) {
     if object::annotation(pod, HELD).is_some() {
         return;
     }
-    if object::is_going(pod) {
+    if object::is_being_deleted(pod) {
         let grace = number(pod, "/metadata/deletionGracePeriodSeconds").unwrap_or_default();
         let time = STOP.min(Duration::from_secs(grace)).min(state.settings.pod_start);
         if is_done(state, uid(pod), time) {

@@ -58,15 +58,15 @@ impl KubeControllers {
 }
 
 async fn run(store: Arc<KubeStore>, mut stop: watch::Receiver<bool>) {
-    let mut news = store.news();
+    let mut revisions = store.revisions();
     let (clock, real) = (store.clock, Clock::real());
     loop {
-        news.borrow_and_update();
+        revisions.borrow_and_update();
         let due = store.with(pass);
         let now = clock.since_epoch();
         let wait = due.map_or(Duration::MAX, |due| due.saturating_sub(now));
         tokio::select! {
-            changed = news.changed() => if changed.is_err() { return },
+            changed = revisions.changed() => if changed.is_err() { return },
             () = clock.sleep(wait), if due.is_some() => {}
             () = stopped(&mut stop) => return,
         }

@@ -7,7 +7,7 @@ use crate::store::State;
 
 pub(super) fn pass(state: &mut State) {
     for space in state.all("namespaces") {
-        if object::is_going(&space) {
+        if object::is_being_deleted(&space) {
             empty(state, name(&space));
         } else {
             add_default_objects(state, name(&space));
@@ -35,7 +35,7 @@ fn empty(state: &mut State, space: &str) {
     for id in ids {
         let left: Vec<_> = state.in_namespace(&id, space).cloned().collect();
         for object in left {
-            if !object::is_going(&object) {
+            if !object::is_being_deleted(&object) {
                 state.delete_inside(&id, namespace(&object), name(&object)).ok();
             }
         }

@@ -13,10 +13,10 @@ pub(super) fn is_ready(pod: &Value) -> bool {
 
 /// Whether the pod is neither finished nor terminating.
 pub(super) fn is_active(pod: &Value) -> bool {
-    !object::is_going(pod) && !is_over(pod)
+    !object::is_being_deleted(pod) && !has_ended(pod)
 }
 
-pub(super) fn is_over(pod: &Value) -> bool {
+pub(super) fn has_ended(pod: &Value) -> bool {
     matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
 }
 
@@ -92,7 +92,7 @@ pub(super) fn tolerates_by(toleration: &Value, taint: &Value) -> bool {
 }
 
 /// Whether a taint of the node keeps pods with these tolerations from being scheduled on the node.
-pub(super) fn is_repelled(node: &Value, tolerations: &[Value]) -> bool {
+pub(super) fn has_untolerated_taint(node: &Value, tolerations: &[Value]) -> bool {
     let taints = list(node, "/spec/taints").iter();
     let mut strict = taints.filter(|taint| text(taint, "/effect") != "PreferNoSchedule");
     strict.any(|taint| !tolerates(tolerations, taint))

@@ -22,7 +22,7 @@ fn reconcile(state: &mut State, set: &Value) {
     pods.retain(|pod| pod::is_active(pod));
     let wanted = usize::try_from(number(set, "/spec/replicas").unwrap_or(1)).unwrap_or(usize::MAX);
     let mut failure = None;
-    if !object::is_going(set) {
+    if !object::is_being_deleted(set) {
         let prefix = format!("{}-", name(set));
         for _ in pods.len()..wanted {
             let new = pod::from_template(set, &json!({"generateName": prefix}));

@@ -73,6 +73,7 @@ fn fits(pod: &Value, node: &Value) -> bool {
     let cordon = json!({
         "spec": {"taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]},
     });
-    let is_cordoned = flag(node, "/spec/unschedulable") && pod::is_repelled(&cordon, tolerations);
-    !is_cordoned && !pod::is_repelled(node, tolerations) && pod::matches_node(spec, node)
+    let is_cordoned =
+        flag(node, "/spec/unschedulable") && pod::has_untolerated_taint(&cordon, tolerations);
+    !is_cordoned && !pod::has_untolerated_taint(node, tolerations) && pod::matches_node(spec, node)
 }

@@ -11,7 +11,7 @@ const HASH: &str = "controller-revision-hash";
 
 pub(super) fn pass(state: &mut State) {
     for set in state.all(ID) {
-        if !object::is_going(&set) {
+        if !object::is_being_deleted(&set) {
             step(state, &set);
         }
         write_status(state, &set);
@@ -56,7 +56,7 @@ fn step(state: &mut State, set: &Value) {
         name(pod).strip_prefix(&prefix).and_then(|text| text.parse().ok()).unwrap_or(u64::MAX)
     };
     pods.sort_by_key(|pod| std::cmp::Reverse(ordinal(pod)));
-    if pods.iter().any(|pod| object::is_going(pod)) {
+    if pods.iter().any(|pod| object::is_being_deleted(pod)) {
         return;
     }
     let surplus = pods.iter().find(|pod| ordinal(pod) >= wanted);

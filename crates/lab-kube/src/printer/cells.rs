@@ -142,7 +142,7 @@ fn pod(object: &Value, now: Duration) -> Vec<Value> {
     let restarts: u64 = statuses.iter().filter_map(|status| number(status, "/restartCount")).sum();
     let waiting = statuses.iter().find_map(|status| status["state"]["waiting"]["reason"].as_str());
     let status = match (text(object, "/status/reason"), text(object, "/status/phase")) {
-        _ if object::is_going(object) => "Terminating",
+        _ if object::is_being_deleted(object) => "Terminating",
         ("", "Succeeded") => "Completed",
         ("", phase) => waiting.unwrap_or(phase),
         (reason, _) => reason,

@@ -322,8 +322,8 @@ async fn custom_resource_definitions_add_and_remove_kinds() {
     assert_eq!(patched.warnings, ["299 - \"unknown field \\\"spec.colour\\\"\""]);
     let strict = format!("{pools}/a?fieldValidation=Strict");
     assert_eq!(admin.patch(&strict, "merge-patch+json", &more).await.status, 422);
-    let misfit = json!({"spec": {"size": "large"}});
-    let rejected = admin.patch(&format!("{pools}/a"), "merge-patch+json", &misfit).await;
+    let type_mismatch = json!({"spec": {"size": "large"}});
+    let rejected = admin.patch(&format!("{pools}/a"), "merge-patch+json", &type_mismatch).await;
     assert_eq!(
         rejected.body["message"],
         "Pool.lab.example \"a\" is invalid: spec.size: Invalid value: \"string\": spec.size in body must be of type integer: \"string\""

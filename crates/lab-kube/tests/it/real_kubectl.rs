@@ -16,8 +16,8 @@ pub(crate) struct Kubectl {
 }
 
 impl Kubectl {
-    /// Finds kubectl, and sets it up with this kubeconfig. Without kubectl, prints a note and returns `None`. If the variable
-    /// is set, the kubectl at its path must exist.
+    /// Finds kubectl, and sets it up with this kubeconfig. Without kubectl, prints a note and returns `None`. If the environment
+    /// variable `TALMOX_KUBECTL` is set, it must be the path of a working kubectl.
     #[expect(clippy::disallowed_methods, reason = "tests find their programs by the environment")]
     pub(crate) fn find(kubeconfig: &str) -> Option<Self> {
         let named = std::env::var_os(VARIABLE).filter(|named| !named.is_empty());

@@ -6,8 +6,8 @@ use super::cluster::{storage_entry, vm_entry};
 use super::not_implemented;
 use super::reply::{data, prefix_error};
 use crate::call::{Call, Outcome, Reply};
+use crate::pve_state::{Pool, PveState};
 use crate::schema::{Endpoint, Method};
-use crate::world::{Pool, World};
 use crate::{ApiError, Release};
 
 pub(super) fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
@@ -28,10 +28,10 @@ fn list(call: &Call) -> Outcome {
     if call.params.has("poolid") {
         return data(vec![read(call)?]);
     }
-    let world = call.world();
+    let pve_state = call.pve_state();
     let mut shown = vec![];
-    for (id, pool) in &world.pools {
-        if !world.allowed(&call.caller, &format!("/pool/{id}"), &["Pool.Audit"]) {
+    for (id, pool) in &pve_state.pools {
+        if !pve_state.allowed(&call.caller, &format!("/pool/{id}"), &["Pool.Audit"]) {
             continue;
         }
         let mut entry = json!({ "poolid": id });
@@ -46,19 +46,19 @@ fn list(call: &Call) -> Outcome {
 fn read(call: &Call) -> Result<Json, ApiError> {
     let id = call.params.text("poolid").unwrap_or_default();
     let kind = call.params.text("type");
-    let world = call.world();
-    let pool = world.pools.get(id).ok_or_else(|| missing(id))?;
+    let pve_state = call.pve_state();
+    let pool = pve_state.pools.get(id).ok_or_else(|| missing(id))?;
     let mut members: Vec<Map<String, Json>> = vec![];
     if kind.is_none_or(|kind| kind == "qemu") {
-        let vms = pool.vms.iter().filter(|vmid| world.vms.contains_key(vmid));
-        members.extend(vms.map(|vmid| vm_entry(&world, *vmid, call.now())));
+        let vms = pool.vms.iter().filter(|vmid| pve_state.vms.contains_key(vmid));
+        members.extend(vms.map(|vmid| vm_entry(&pve_state, *vmid, call.now())));
     }
     if kind.is_none_or(|kind| kind == "storage") {
         for id in &pool.storages {
-            let Some(storage) = world.storages.get(id) else { continue };
+            let Some(storage) = pve_state.storages.get(id) else { continue };
             let elsewhere = storage.nodes.first().filter(|_| !storage.is_on(&call.node));
             let node = elsewhere.unwrap_or(&call.node);
-            members.push(storage_entry(&world, id, storage, node));
+            members.push(storage_entry(&pve_state, id, storage, node));
         }
     }
     let mut shown = json!({ "members": members, "poolid": id });
@@ -70,31 +70,31 @@ fn read(call: &Call) -> Result<Json, ApiError> {
 
 fn create(call: &Call) -> Outcome {
     let id = call.params.text("poolid").unwrap_or_default();
-    let mut world = call.world();
-    prefix_error("create pool failed", check_new(&world, id))?;
+    let mut pve_state = call.pve_state();
+    prefix_error("create pool failed", check_new(&pve_state, id))?;
     let comment = call.params.text("comment").filter(|text| !text.is_empty()).map(str::to_owned);
-    world.pools.insert(id.to_owned(), Pool { comment, ..Pool::default() });
+    pve_state.pools.insert(id.to_owned(), Pool { comment, ..Pool::default() });
     Ok(Reply::NULL)
 }
 
-fn check_new(world: &World, id: &str) -> Result<(), ApiError> {
-    if world.pools.contains_key(id) {
+fn check_new(pve_state: &PveState, id: &str) -> Result<(), ApiError> {
+    if pve_state.pools.contains_key(id) {
         return Err(ApiError::failed(format!("pool '{id}' already exists")));
     }
     let (parent, name) = id.rsplit_once('/').map_or((None, id), |(up, name)| (Some(up), name));
-    if let Some(parent) = parent.filter(|parent| !world.pools.contains_key(*parent)) {
+    if let Some(parent) = parent.filter(|parent| !pve_state.pools.contains_key(*parent)) {
         return Err(ApiError::failed(format!("parent '{parent}' of pool '{id}' does not exist")));
     }
-    if world.release >= Release::V9 && !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+    if pve_state.release >= Release::V9 && !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
         return Err(ApiError::failed("pool name must start with a letter"));
     }
     Ok(())
 }
 
 fn update(call: &Call) -> Outcome {
-    let mut world = call.world();
-    let pools = prefix_error("update pools failed", changed(call, &world))?;
-    world.pools = pools;
+    let mut pve_state = call.pve_state();
+    let pools = prefix_error("update pools failed", changed(call, &pve_state))?;
+    pve_state.pools = pools;
     Ok(Reply::NULL)
 }
 
@@ -102,19 +102,19 @@ fn update(call: &Call) -> Outcome {
 /// unchanged.
 fn changed(
     call: &Call,
-    world: &World,
+    pve_state: &PveState,
 ) -> Result<std::collections::BTreeMap<String, Pool>, ApiError> {
     let (params, caller) = (&call.params, &call.caller);
     let id = params.text("poolid").unwrap_or_default();
     let removes = params.flag("delete").unwrap_or_default();
     let moves = params.flag("allow-move").unwrap_or_default();
-    let mut pools = world.pools.clone();
+    let mut pools = pve_state.pools.clone();
     let mut pool = pools.remove(id).ok_or_else(|| missing(id))?;
     if let Some(comment) = params.text("comment") {
         pool.comment = Some(comment.to_owned()).filter(|comment| !comment.is_empty());
     }
     for vmid in params.list("vms") {
-        world.check_modify(caller, &format!("/vms/{vmid}"))?;
+        pve_state.check_modify(caller, &format!("/vms/{vmid}"))?;
         let number: u32 = vmid.parse().unwrap_or_default();
         if removes {
             if !pool.vms.remove(&number) {
@@ -134,11 +134,11 @@ fn changed(
                 "VM {vmid} belongs already to pool '{other}' and 'allow-move' is not set"
             )));
         }
-        world.check(caller, &format!("/pool/{other}"), &["Pool.Allocate"])?;
+        pve_state.check(caller, &format!("/pool/{other}"), &["Pool.Allocate"])?;
         from.vms.remove(&number);
     }
     for storage in params.list("storage") {
-        world.check_modify(caller, &format!("/storage/{storage}"))?;
+        pve_state.check_modify(caller, &format!("/storage/{storage}"))?;
         if removes && !pool.storages.remove(storage) {
             return Err(ApiError::failed(format!("Storage '{storage}' is not a pool member")));
         }
@@ -152,21 +152,21 @@ fn changed(
 
 fn delete(call: &Call) -> Outcome {
     let id = call.params.text("poolid").unwrap_or_default();
-    let mut world = call.world();
-    prefix_error("delete pool failed", check_empty(&world, id))?;
-    world.pools.remove(id);
+    let mut pve_state = call.pve_state();
+    prefix_error("delete pool failed", check_empty(&pve_state, id))?;
+    pve_state.pools.remove(id);
     let path = format!("/pool/{id}");
-    world.access.acl.retain(|entry| entry.path != path);
+    pve_state.access.acl.retain(|entry| entry.path != path);
     Ok(Reply::NULL)
 }
 
 /// Rejects the deletion of a pool that contains pools, VMs or storages. Members that no longer exist are ignored.
-fn check_empty(world: &World, id: &str) -> Result<(), ApiError> {
-    let pool = world.pools.get(id).ok_or_else(|| missing(id))?;
+fn check_empty(pve_state: &PveState, id: &str) -> Result<(), ApiError> {
+    let pool = pve_state.pools.get(id).ok_or_else(|| missing(id))?;
     let below = format!("{id}/");
-    let inner = world.pools.keys().find(|other| other.starts_with(&below));
-    let vm = pool.vms.iter().find(|vmid| world.vms.contains_key(vmid));
-    let storage = pool.storages.iter().find(|storage| world.storages.contains_key(*storage));
+    let inner = pve_state.pools.keys().find(|other| other.starts_with(&below));
+    let vm = pool.vms.iter().find(|vmid| pve_state.vms.contains_key(vmid));
+    let storage = pool.storages.iter().find(|storage| pve_state.storages.contains_key(*storage));
     let content = (inner.map(|inner| format!("pool '{inner}'")))
         .or_else(|| vm.map(|vmid| format!("VM {vmid}")))
         .or_else(|| storage.map(|storage| format!("storage '{storage}'")));

@@ -9,9 +9,9 @@ use talmox_lab_environment::{Environment, Profile};
 
 use crate::blob::Blobs;
 use crate::call::{Call, Outcome, Reply};
+use crate::pve_state::{Caller, Host, PveState, User, Vm};
 use crate::schema::{Endpoint, Method, Raw, find, verify};
 use crate::site::Site;
-use crate::world::{Caller, Host, User, Vm, World};
 use crate::{ApiError, Release};
 
 /// Test site with two hosts and several users.
@@ -22,27 +22,27 @@ pub(crate) struct ApiTestBench {
 
 impl ApiTestBench {
     pub(crate) fn new(release: Release) -> Self {
-        let mut world = World::new(release);
-        world.cluster_name = Some("lab".to_owned());
+        let mut pve_state = PveState::new(release);
+        pve_state.cluster_name = Some("lab".to_owned());
         for name in ["pve1", "pve2"] {
-            world.hosts.insert(name.to_owned(), host(name));
+            pve_state.hosts.insert(name.to_owned(), host(name));
         }
         for name in ["root@pam", "ops@pve"] {
             let user = User { password: None, enabled: true, expires: 0, comment: None };
-            world.access.users.insert(name.to_owned(), user);
+            pve_state.access.users.insert(name.to_owned(), user);
         }
         let folder = tempfile::tempdir().expect("a folder");
         let blobs = Blobs::open(folder.path()).expect("blobs");
         let clock = Clock::scaled(1000.0);
         let environment = Arc::new(Environment::new(clock, Chance::new(7), Profile::Instant));
-        let site = Arc::new(Site::new(world, blobs, environment));
+        let site = Arc::new(Site::new(pve_state, blobs, environment));
         Self { site, _folder: folder }
     }
 
     pub(crate) fn add_vm(&self, vmid: u32, node: &str, config: &[(&str, &str)]) {
         let config = config.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         let vm = Vm { node: node.to_owned(), config: config.collect(), ..Vm::default() };
-        self.site.world().vms.insert(vmid, vm);
+        self.site.pve_state().vms.insert(vmid, vm);
     }
 
     /// Checks the permissions and parameters of a call, and calls the handler. The host is the one in the path, or else `pve1`.
@@ -54,7 +54,7 @@ impl ApiTestBench {
         sent: Json,
         answer: fn(&Endpoint, &Call) -> Outcome,
     ) -> Outcome {
-        let release = self.site.world().release;
+        let release = self.site.pve_state().release;
         let (endpoint, of_path) = find(release, method, path).expect("a known path");
         let mut raw: BTreeMap<String, Raw> =
             of_path.into_iter().map(|(name, value)| (name, Raw::Text(value))).collect();
@@ -62,7 +62,7 @@ impl ApiTestBench {
             raw.extend(sent.into_iter().map(|(name, value)| (name, Raw::from(value))));
         }
         let caller = Caller::parse(who);
-        self.site.world().check_declared(&caller, &endpoint.permission, &raw)?;
+        self.site.pve_state().check_declared(&caller, &endpoint.permission, &raw)?;
         let node = raw.get("node").and_then(|node| node.scalar().ok());
         let node = node.filter(|_| path.starts_with("/nodes")).unwrap_or("pve1".to_owned());
         let params = verify(endpoint, &raw)?;

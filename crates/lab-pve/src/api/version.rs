@@ -34,7 +34,7 @@ pub(super) fn of_cluster(call: &Call) -> Outcome {
         "release": release.release(),
         "repoid": repository(release),
     });
-    if let Some(console) = call.world().datacenter.get("console") {
+    if let Some(console) = call.pve_state().datacenter.get("console") {
         version["console"] = json!(console);
     }
     data(version)

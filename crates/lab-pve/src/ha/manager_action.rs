@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::host_choice::choose_host;
 use crate::ApiError;
+use crate::pve_state::{Caller, HaServiceState, PveState};
+use crate::pve_state_guard;
 use crate::site::Site;
 use crate::task::TaskHandle;
 use crate::vm::disk_creation::Worker;
 use crate::vm::migration::Migration;
 use crate::vm::power::{Power, StopOptions};
 use crate::vm::storage_map::StorageMap;
-use crate::world::{Caller, HaServiceState, World};
-use crate::world_guard;
 
 /// Action of the HA manager on a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(super) enum ManagerAction {
 
 /// Starts the task of an action on the host of the VM.
 pub(super) fn start_task(site: &Arc<Site>, vmid: u32, action: ManagerAction) {
-    let Some(node) = site.world().vms.get(&vmid).map(|vm| vm.node.clone()) else { return };
+    let Some(node) = site.pve_state().vms.get(&vmid).map(|vm| vm.node.clone()) else { return };
     let kind = match action {
         ManagerAction::Start => "qmstart",
         ManagerAction::Stop => "qmshutdown",
@@ -36,9 +36,9 @@ pub(super) fn start_task(site: &Arc<Site>, vmid: u32, action: ManagerAction) {
     let root = Caller::parse("root@pam");
     site.start(&node.clone(), kind, &vmid.to_string(), &root, |task| {
         // Otherwise observers would see these changes as changes by the user root.
-        world_guard::made_by_simulation(async move {
+        pve_state_guard::made_by_simulation(async move {
             let done = execute(&task, &node, vmid, &action).await;
-            update_state(&mut task.site.world(), vmid, &action, done.is_ok());
+            update_state(&mut task.site.pve_state(), vmid, &action, done.is_ok());
             done.map_err(|error| error.to_string())
         })
     });
@@ -80,14 +80,14 @@ async fn execute(
 
 /// Updates the state of a resource after a task. A start that failed is retried on the same host, then on another host. After
 /// that, the resource is in state `error`. After a failed migration the VM stays on its host.
-fn update_state(world: &mut World, vmid: u32, action: &ManagerAction, succeeded: bool) {
+fn update_state(pve_state: &mut PveState, vmid: u32, action: &ManagerAction, succeeded: bool) {
     let sid = format!("vm:{vmid}");
     let limit = |name: &str| {
-        let given = world.ha.resources.get(&sid).and_then(|options| options.get(name));
+        let given = pve_state.ha.resources.get(&sid).and_then(|options| options.get(name));
         given.and_then(|given| given.parse::<u32>().ok()).unwrap_or(1)
     };
     let (restarts, relocates) = (limit("max_restart"), limit("max_relocate"));
-    let Some(service) = world.ha.services.get_mut(&sid) else { return };
+    let Some(service) = pve_state.ha.services.get_mut(&sid) else { return };
     match action {
         ManagerAction::Move { .. } => service.state = HaServiceState::Started,
         ManagerAction::Start if !succeeded => {
@@ -96,8 +96,8 @@ fn update_state(world: &mut World, vmid: u32, action: &ManagerAction, succeeded:
                 service.state = HaServiceState::Error;
             } else if service.failures > restarts {
                 let node = service.node.clone();
-                if let Some(target) = choose_host(world, &sid, Some(&node)) {
-                    super::record_migration_request(world, &sid, &target, false);
+                if let Some(target) = choose_host(pve_state, &sid, Some(&node)) {
+                    super::record_migration_request(pve_state, &sid, &target, false);
                 }
             }
         }

@@ -18,10 +18,10 @@ pub(crate) use host_choice::affinity_partners;
 pub(crate) use manager_round::round;
 pub(crate) use request::{request_migrate, request_start, request_stop};
 
+use super::pve_state::{Ha, HaServiceState, PveState};
 use super::schema::split_list;
 use super::site::Site;
 use super::vm::timestamp;
-use super::world::{Ha, HaServiceState, World};
 
 const INTERVAL: Duration = Duration::from_secs(10);
 
@@ -35,7 +35,7 @@ pub(crate) async fn run(site: Weak<Site>) {
     }
 }
 
-impl World {
+impl PveState {
     /// Whether the HA manager manages this VM. Then only the manager may start, stop and migrate the VM.
     pub(crate) fn is_ha_managed(&self, vmid: u32) -> bool {
         is_managed(self, &format!("vm:{vmid}"))
@@ -74,8 +74,8 @@ impl HaServiceState {
     }
 }
 
-pub(crate) fn is_managed(world: &World, sid: &str) -> bool {
-    world.ha.resources.get(sid).is_some_and(|options| requested(options) != "ignored")
+pub(crate) fn is_managed(pve_state: &PveState, sid: &str) -> bool {
+    pve_state.ha.resources.get(sid).is_some_and(|options| requested(options) != "ignored")
 }
 
 /// Requested state of an HA resource.
@@ -87,23 +87,28 @@ pub(crate) fn requested(options: &BTreeMap<String, String>) -> &str {
 }
 
 /// Records a migration request. The next round of the manager starts the migration.
-pub(crate) fn record_migration_request(world: &mut World, sid: &str, target: &str, online: bool) {
-    if let Some(service) = world.ha.services.get_mut(sid) {
+pub(crate) fn record_migration_request(
+    pve_state: &mut PveState,
+    sid: &str,
+    target: &str,
+    online: bool,
+) {
+    if let Some(service) = pve_state.ha.services.get_mut(sid) {
         service.state = HaServiceState::Migrate { target: target.to_owned(), online };
     }
 }
 
 /// Ends the error state of a resource, as Proxmox does when a user sets the resource to `disabled`.
-pub(crate) fn clear_error(world: &mut World, sid: &str) {
-    if let Some(service) = world.ha.services.get_mut(sid) {
+pub(crate) fn clear_error(pve_state: &mut PveState, sid: &str) {
+    if let Some(service) = pve_state.ha.services.get_mut(sid) {
         service.state = HaServiceState::Stopped;
         service.failures = 0;
     }
 }
 
 /// Removes a resource from all rules, and deletes rules that become empty.
-pub(crate) fn remove_from_rules(world: &mut World, sid: &str) {
-    world.ha.rules.retain(|_, rule| {
+pub(crate) fn remove_from_rules(pve_state: &mut PveState, sid: &str) {
+    pve_state.ha.rules.retain(|_, rule| {
         let list = rule.get("resources").map_or("", String::as_str);
         let left: BTreeSet<&str> = split_list(list).into_iter().filter(|id| *id != sid).collect();
         let left = Vec::from_iter(left).join(",");

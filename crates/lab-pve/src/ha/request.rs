@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use super::record_migration_request;
+use crate::pve_state::{Caller, HaService, HaServiceState, PveState};
 use crate::site::Site;
-use crate::world::{Caller, HaService, HaServiceState, World};
 
 /// Handles `status/start` of an HA-managed VM. Returns the UPID of the task.
 pub(crate) fn request_start(site: &Arc<Site>, node: &str, vmid: u32, caller: &Caller) -> String {
     let line = format!("Requesting HA start for VM {vmid}");
-    let write = move |world: &mut World| set_requested_state(world, vmid, "started");
+    let write = move |pve_state: &mut PveState| set_requested_state(pve_state, vmid, "started");
     request(site, node, "hastart", vmid, caller, line, write)
 }
 
 /// Handles `status/stop` and `status/shutdown` of an HA-managed VM. Returns the UPID of the task.
 pub(crate) fn request_stop(site: &Arc<Site>, node: &str, vmid: u32, caller: &Caller) -> String {
     let line = format!("Requesting HA stop for VM {vmid}");
-    let write = move |world: &mut World| set_requested_state(world, vmid, "stopped");
+    let write = move |pve_state: &mut PveState| set_requested_state(pve_state, vmid, "stopped");
     request(site, node, "hastop", vmid, caller, line, write)
 }
 
@@ -30,10 +30,10 @@ pub(crate) fn request_migrate(
 ) -> String {
     let line = format!("Requesting HA migration for VM {vmid} to node {target}");
     let target = target.to_owned();
-    request(site, node, "hamigrate", vmid, caller, line, move |world| {
+    request(site, node, "hamigrate", vmid, caller, line, move |pve_state| {
         let sid = format!("vm:{vmid}");
-        ensure_service(world, vmid);
-        record_migration_request(world, &sid, &target, true);
+        ensure_service(pve_state, vmid);
+        record_migration_request(pve_state, &sid, &target, true);
     })
 }
 
@@ -44,24 +44,24 @@ fn request(
     vmid: u32,
     caller: &Caller,
     line: String,
-    write: impl FnOnce(&mut World) + Send + 'static,
+    write: impl FnOnce(&mut PveState) + Send + 'static,
 ) -> String {
     site.start(node, kind, &vmid.to_string(), caller, |task| async move {
         task.log(line);
-        write(&mut task.site.world());
+        write(&mut task.site.pve_state());
         Ok(())
     })
 }
 
-fn set_requested_state(world: &mut World, vmid: u32, state: &str) {
-    let options = world.ha.resources.entry(format!("vm:{vmid}")).or_default();
+fn set_requested_state(pve_state: &mut PveState, vmid: u32, state: &str) {
+    let options = pve_state.ha.resources.entry(format!("vm:{vmid}")).or_default();
     options.insert("state".to_owned(), state.to_owned());
 }
 
 /// Adds the state of a resource if the HA manager has not processed the resource yet.
-pub(super) fn ensure_service(world: &mut World, vmid: u32) {
-    let Some(vm) = world.vms.get(&vmid) else { return };
+pub(super) fn ensure_service(pve_state: &mut PveState, vmid: u32) {
+    let Some(vm) = pve_state.vms.get(&vmid) else { return };
     let state = if vm.is_running() { HaServiceState::Started } else { HaServiceState::Stopped };
     let service = HaService { node: vm.node.clone(), state, failures: 0 };
-    world.ha.services.entry(format!("vm:{vmid}")).or_insert(service);
+    pve_state.ha.services.entry(format!("vm:{vmid}")).or_insert(service);
 }

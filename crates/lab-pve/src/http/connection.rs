@@ -14,8 +14,8 @@ use super::url_encoding::{self, Params};
 use super::{IdleSignals, PAGE, Timeouts};
 use crate::auth::{AuthFailure, Credentials, is_upload, upload_storage};
 use crate::gate::{ApiRequest, Gate, GateOutcome};
+use crate::pve_state::Caller;
 use crate::request_log::LogEntry;
-use crate::world::Caller;
 
 /// Maximum number of requests per connection.
 const MAX_REQUESTS: u32 = 100;

@@ -62,20 +62,20 @@ impl Default for Timeouts {
 }
 
 /// Serves a listening socket until `stop` is set.
-pub struct Server {
+pub struct PveServer {
     pub listener: TcpListener,
     pub tls: TlsAcceptor,
     pub gate: Arc<Gate>,
     pub timeouts: Timeouts,
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for PveServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("listener", &self.listener).finish_non_exhaustive()
+        f.debug_struct("PveServer").field("listener", &self.listener).finish_non_exhaustive()
     }
 }
 
-impl Server {
+impl PveServer {
     pub async fn run(self, stop: watch::Receiver<bool>) {
         let mut stop_signal = stop.clone();
         let mut open = JoinSet::new();

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::ApiError;
-use crate::world::{Caller, LOCAL_ZONE, World};
+use crate::pve_state::{Caller, LOCAL_ZONE, PveState};
 
-impl World {
+impl PveState {
     /// Checks whether the caller may connect a network card to a bridge. If the card has a tag or trunks, the caller needs
     /// `SDN.Use` on each VLAN instead of on the bridge.
     pub(crate) fn check_bridge(

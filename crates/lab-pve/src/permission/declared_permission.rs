@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use super::{normalize, permission_denied};
 use crate::ApiError;
+use crate::pve_state::{Caller, PveState};
 use crate::schema::{Groups, Permission, Raw, split_list};
-use crate::world::{Caller, World};
 
 /// Unverified parameters of a call, by name.
 type Sent = BTreeMap<String, Raw>;
 
-impl World {
+impl PveState {
     /// Checks the permission that the endpoint of a call declares. `sent` holds the unverified parameters of path, query and
     /// body.
     pub(crate) fn check_declared(

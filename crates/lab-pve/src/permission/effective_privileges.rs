@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::{Privileges, privilege};
+use crate::pve_state::{Caller, PveState};
 use crate::schema;
-use crate::world::{Caller, World};
 
 /// Roles on a path. The value is true if the role also applies to the paths below.
 type Roles<'a> = BTreeMap<&'a str, bool>;
 
-impl World {
+impl PveState {
     /// Privileges of the caller on a path. The value is true if the privilege also applies to the paths below.
     ///
     /// A token with privilege separation has only those privileges that both the token and its user have. For a token of root,

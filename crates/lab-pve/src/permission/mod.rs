@@ -15,12 +15,12 @@ pub(crate) use privilege::built_in_role;
 pub use privilege::built_in_roles;
 
 use super::ApiError;
-use super::world::{Caller, World};
+use super::pve_state::{Caller, PveState};
 
 /// Privileges on a path. The value is true if the privilege also applies to the paths below.
 pub(crate) type Privileges<'a> = BTreeMap<&'a str, bool>;
 
-impl World {
+impl PveState {
     /// Checks that the caller has all of these privileges on a path.
     pub(crate) fn check(
         &self,

@@ -6,30 +6,30 @@ use proptest::sample::select;
 
 use super::*;
 use crate::Release;
+use crate::pve_state::{AclEntry, Pool, Token, User};
 use crate::schema::{Method, Raw, find};
-use crate::world::{AclEntry, Pool, Token, User};
 
 const USER: &str = "ops@pve";
 
-fn world(acl: &[(&str, &str, &str, bool)]) -> World {
-    let mut world = World::new(Release::V9);
+fn pve_state(acl: &[(&str, &str, &str, bool)]) -> PveState {
+    let mut pve_state = PveState::new(Release::V9);
     let user = User { password: None, enabled: true, expires: 0, comment: None };
-    world.access.users.insert(USER.to_owned(), user);
+    pve_state.access.users.insert(USER.to_owned(), user);
     for (id, separated) in [("ops@pve!own", true), ("ops@pve!all", false), ("root@pam!own", true)] {
         let token = Token { secret: String::new(), separated, expires: 0, comment: None };
-        world.access.tokens.insert(id.to_owned(), token);
+        pve_state.access.tokens.insert(id.to_owned(), token);
     }
-    world.access.groups.insert("admins".to_owned(), BTreeSet::from([USER.to_owned()]));
-    world.access.acl = acl.iter().map(|entry| acl_entry(*entry)).collect();
-    world
+    pve_state.access.groups.insert("admins".to_owned(), BTreeSet::from([USER.to_owned()]));
+    pve_state.access.acl = acl.iter().map(|entry| acl_entry(*entry)).collect();
+    pve_state
 }
 
 fn acl_entry((path, who, role, propagate): (&str, &str, &str, bool)) -> AclEntry {
     AclEntry { path: path.to_owned(), who: who.to_owned(), role: role.to_owned(), propagate }
 }
 
-fn held(world: &World, who: &str, path: &str) -> Vec<String> {
-    world.permissions_of(&Caller::parse(who), path).into_keys().map(str::to_owned).collect()
+fn held(pve_state: &PveState, who: &str, path: &str) -> Vec<String> {
+    pve_state.permissions_of(&Caller::parse(who), path).into_keys().map(str::to_owned).collect()
 }
 
 #[test]
@@ -77,90 +77,92 @@ fn built_in_roles_differ_by_release() {
 
 #[test]
 fn entry_replaces_inherited_roles() {
-    let world =
-        world(&[("/", USER, "PVEAuditor", true), ("/vms/101", USER, "PVETemplateUser", true)]);
-    assert_eq!(held(&world, USER, "/vms/101"), ["VM.Audit", "VM.Clone"]);
-    assert!(held(&world, USER, "/vms/102").contains(&"Sys.Audit".to_owned()));
+    let pve_state =
+        pve_state(&[("/", USER, "PVEAuditor", true), ("/vms/101", USER, "PVETemplateUser", true)]);
+    assert_eq!(held(&pve_state, USER, "/vms/101"), ["VM.Audit", "VM.Clone"]);
+    assert!(held(&pve_state, USER, "/vms/102").contains(&"Sys.Audit".to_owned()));
 }
 
 #[test]
 fn entry_without_propagation_applies_to_its_path_only() {
-    let world = world(&[("/vms", USER, "PVETemplateUser", false)]);
-    assert_eq!(held(&world, USER, "/vms").len(), 2);
-    assert!(held(&world, USER, "/vms/101").is_empty());
+    let pve_state = pve_state(&[("/vms", USER, "PVETemplateUser", false)]);
+    assert_eq!(held(&pve_state, USER, "/vms").len(), 2);
+    assert!(held(&pve_state, USER, "/vms/101").is_empty());
 }
 
 #[test]
 fn user_entry_overrides_group_entry() {
-    let world =
-        world(&[("/vms", "@admins", "PVEVMAdmin", true), ("/vms", USER, "PVETemplateUser", true)]);
-    assert_eq!(held(&world, USER, "/vms/101"), ["VM.Audit", "VM.Clone"]);
+    let pve_state = pve_state(&[
+        ("/vms", "@admins", "PVEVMAdmin", true),
+        ("/vms", USER, "PVETemplateUser", true),
+    ]);
+    assert_eq!(held(&pve_state, USER, "/vms/101"), ["VM.Audit", "VM.Clone"]);
 }
 
 #[test]
 fn separated_token_has_intersection_with_user_privileges() {
-    let world = world(&[
+    let pve_state = pve_state(&[
         ("/vms", USER, "PVEVMUser", true),
         ("/vms", "ops@pve!own", "PVETemplateUser", true),
         ("/vms", "root@pam!own", "PVETemplateUser", true),
     ]);
-    assert_eq!(held(&world, "ops@pve!own", "/vms/101"), ["VM.Audit"]);
-    assert_eq!(held(&world, "ops@pve!all", "/vms/101"), held(&world, USER, "/vms/101"));
-    assert_eq!(held(&world, "root@pam!own", "/vms/101"), ["VM.Audit", "VM.Clone"]);
-    assert!(held(&world, "ops@pve!gone", "/vms/101").is_empty());
+    assert_eq!(held(&pve_state, "ops@pve!own", "/vms/101"), ["VM.Audit"]);
+    assert_eq!(held(&pve_state, "ops@pve!all", "/vms/101"), held(&pve_state, USER, "/vms/101"));
+    assert_eq!(held(&pve_state, "root@pam!own", "/vms/101"), ["VM.Audit", "VM.Clone"]);
+    assert!(held(&pve_state, "ops@pve!gone", "/vms/101").is_empty());
 }
 
 #[test]
 fn pool_roles_are_added_and_no_access_wins() {
-    let mut world = world(&[
+    let mut pve_state = pve_state(&[
         ("/pool/talos", USER, "PVETemplateUser", true),
         ("/vms/102", USER, "NoAccess", true),
         ("/storage", USER, "PVEDatastoreUser", true),
         ("/pool/closed", USER, "NoAccess", true),
     ]);
     let pool = Pool { vms: BTreeSet::from([101, 102]), ..Pool::default() };
-    world.pools.insert("talos".to_owned(), pool);
+    pve_state.pools.insert("talos".to_owned(), pool);
     let pool = Pool { storages: BTreeSet::from(["local".to_owned()]), ..Pool::default() };
-    world.pools.insert("closed".to_owned(), pool);
+    pve_state.pools.insert("closed".to_owned(), pool);
     let caller = Caller::parse(USER);
     let expected = BTreeMap::from([("VM.Audit", false), ("VM.Clone", false)]);
-    assert_eq!(world.permissions_of(&caller, "/vms/101"), expected);
-    assert!(held(&world, USER, "/vms/102").is_empty());
-    assert!(held(&world, USER, "/storage/local").is_empty());
-    assert_eq!(held(&world, USER, "/storage/other").len(), 2);
+    assert_eq!(pve_state.permissions_of(&caller, "/vms/101"), expected);
+    assert!(held(&pve_state, USER, "/vms/102").is_empty());
+    assert!(held(&pve_state, USER, "/storage/local").is_empty());
+    assert_eq!(held(&pve_state, USER, "/storage/other").len(), 2);
 }
 
 #[test]
 fn errors_name_path_and_missing_privilege() {
-    let world = world(&[("/vms", USER, "PVEAuditor", true)]);
+    let pve_state = pve_state(&[("/vms", USER, "PVEAuditor", true)]);
     let caller = Caller::parse(USER);
     let text = |result: Result<(), ApiError>| result.expect_err("an error").message;
     assert_eq!(
-        text(world.check(&caller, "/vms/101", &["VM.Audit", "VM.Clone"])),
+        text(pve_state.check(&caller, "/vms/101", &["VM.Audit", "VM.Clone"])),
         "Permission check failed (/vms/101, VM.Clone)"
     );
     assert_eq!(
-        text(world.check_any(&caller, "/vms/101", &["VM.Clone", "VM.Console"])),
+        text(pve_state.check_any(&caller, "/vms/101", &["VM.Clone", "VM.Console"])),
         "Permission check failed (/vms/101, VM.Clone|VM.Console)"
     );
     assert_eq!(
-        text(world.check_pool_exists("x")),
+        text(pve_state.check_pool_exists("x")),
         "Permission check failed (pool 'x' does not exist)"
     );
-    assert!(world.check(&Caller::parse("root@pam"), "/", &["Sys.Modify"]).is_ok());
+    assert!(pve_state.check(&Caller::parse("root@pam"), "/", &["Sys.Modify"]).is_ok());
 }
 
 #[test]
 fn tagged_network_card_requires_privilege_on_vlan() {
     let zone = "/sdn/zones/localnetwork";
     let vlan = format!("{zone}/vmbr0/40");
-    let world = world(&[(&vlan, USER, "PVESDNUser", true)]);
+    let pve_state = pve_state(&[(&vlan, USER, "PVESDNUser", true)]);
     let caller = Caller::parse(USER);
-    assert!(world.check_bridge(&caller, "vmbr0", Some(40), None).is_ok());
-    assert!(world.can_see_bridge(&caller, "vmbr0"));
-    assert!(!world.can_see_bridge(&caller, "vmbr1"));
+    assert!(pve_state.check_bridge(&caller, "vmbr0", Some(40), None).is_ok());
+    assert!(pve_state.can_see_bridge(&caller, "vmbr0"));
+    assert!(!pve_state.can_see_bridge(&caller, "vmbr1"));
     let text = |tag, trunks| {
-        world.check_bridge(&caller, "vmbr0", tag, trunks).expect_err("an error").message
+        pve_state.check_bridge(&caller, "vmbr0", tag, trunks).expect_err("an error").message
     };
     assert_eq!(text(None, None), format!("Permission check failed ({zone}/vmbr0, SDN.Use)"));
     assert_eq!(text(Some(41), None), format!("Permission check failed ({zone}/vmbr0/41, SDN.Use)"));
@@ -186,12 +188,18 @@ fn acl_paths_are_normalized() {
 }
 
 /// Evaluates the permission that an endpoint declares, and returns the error text or `fine`.
-fn declared(world: &World, who: &str, method: Method, path: &str, sent: &[(&str, &str)]) -> String {
+fn declared(
+    pve_state: &PveState,
+    who: &str,
+    method: Method,
+    path: &str,
+    sent: &[(&str, &str)],
+) -> String {
     let (endpoint, of_path) = find(Release::V9, method, path).expect("a known path");
     let sent = sent.iter().map(|(name, value)| ((*name).to_owned(), Raw::from(*value)));
     let of_path = of_path.into_iter().map(|(name, value)| (name, Raw::Text(value)));
     let sent = of_path.chain(sent).collect();
-    match world.check_declared(&Caller::parse(who), &endpoint.permission, &sent) {
+    match pve_state.check_declared(&Caller::parse(who), &endpoint.permission, &sent) {
         Ok(()) => "fine".to_owned(),
         Err(error) => format!("{} {}", error.status, error.message),
     }
@@ -200,13 +208,13 @@ fn declared(world: &World, who: &str, method: Method, path: &str, sent: &[(&str,
 #[test]
 fn declared_permissions_are_enforced() {
     use Method::{Get, Post, Put};
-    let mut world = world(&[
+    let mut pve_state = pve_state(&[
         ("/vms/101", USER, "PVEVMAdmin", true),
         ("/pool/talos", USER, "PVEVMAdmin", true),
         ("/access/groups/admins", USER, "PVEUserAdmin", true),
     ]);
-    world.pools.insert("talos".to_owned(), Pool::default());
-    let as_user = |method, path, sent: &[_]| declared(&world, USER, method, path, sent);
+    pve_state.pools.insert("talos".to_owned(), Pool::default());
+    let as_user = |method, path, sent: &[_]| declared(&pve_state, USER, method, path, sent);
     assert_eq!(as_user(Get, "/nodes/pve/qemu/101/config", &[]), "fine");
     assert_eq!(
         as_user(Get, "/nodes/pve/qemu/102/config", &[]),
@@ -231,7 +239,7 @@ fn declared_permissions_are_enforced() {
     // A user may create tokens for itself. The tokens of the user may not.
     let token = "/access/users/ops@pve/token/more";
     assert_eq!(as_user(Post, token, &[]), "fine");
-    let separated = declared(&world, "ops@pve!own", Post, token, &[]);
+    let separated = declared(&pve_state, "ops@pve!own", Post, token, &[]);
     assert_eq!(separated, "403 Permission check failed");
     // `VM.Allocate` on a VM permits a change of the access control list of the VM.
     assert_eq!(as_user(Put, "/access/acl", &[("path", "/vms/101")]), "fine");
@@ -239,18 +247,18 @@ fn declared_permissions_are_enforced() {
         as_user(Put, "/access/acl", &[("path", "/vms/102")]),
         "403 Permission check failed (/vms/102, Permissions.Modify|VM.Allocate)"
     );
-    assert_eq!(declared(&world, "root@pam", Put, "/cluster/options", &[]), "fine");
+    assert_eq!(declared(&pve_state, "root@pam", Put, "/cluster/options", &[]), "fine");
     assert_eq!(
-        declared(&world, "root@pam!own", Put, "/cluster/options", &[]),
+        declared(&pve_state, "root@pam!own", Put, "/cluster/options", &[]),
         "403 Permission check failed (/, Sys.Modify)"
     );
 }
 
 /// Reference implementation. It searches from the path up to the root, and uses the first level that has an entry.
-fn reference_privileges(world: &World, who: &str, path: &str) -> BTreeSet<String> {
-    fn level<'a>(world: &'a World, who: &str, at: &str, exact: bool) -> Vec<&'a str> {
+fn reference_privileges(pve_state: &PveState, who: &str, path: &str) -> BTreeSet<String> {
+    fn level<'a>(pve_state: &'a PveState, who: &str, at: &str, exact: bool) -> Vec<&'a str> {
         let entries = || {
-            world.access.acl.iter().filter(move |entry| {
+            pve_state.access.acl.iter().filter(move |entry| {
                 entry.path == at && (exact || entry.propagate) && entry.role != "Gone"
             })
         };
@@ -261,15 +269,15 @@ fn reference_privileges(world: &World, who: &str, path: &str) -> BTreeSet<String
         }
         let member = |entry: &&AclEntry| {
             entry.who.strip_prefix('@').is_some_and(|group| {
-                world.access.groups.get(group).is_some_and(|members| members.contains(who))
+                pve_state.access.groups.get(group).is_some_and(|members| members.contains(who))
             })
         };
         entries().filter(member).map(|entry| entry.role.as_str()).collect()
     }
-    fn roles<'a>(world: &'a World, who: &str, path: &str) -> Vec<&'a str> {
+    fn roles<'a>(pve_state: &'a PveState, who: &str, path: &str) -> Vec<&'a str> {
         let mut at = path.to_owned();
         loop {
-            let found = level(world, who, &at, at == path);
+            let found = level(pve_state, who, &at, at == path);
             if !found.is_empty() || at == "/" {
                 return found;
             }
@@ -279,16 +287,16 @@ fn reference_privileges(world: &World, who: &str, path: &str) -> BTreeSet<String
             }
         }
     }
-    let mut all = roles(world, who, path);
-    for (id, pool) in &world.pools {
+    let mut all = roles(pve_state, who, path);
+    for (id, pool) in &pve_state.pools {
         if pool.vms.iter().any(|vmid| format!("/vms/{vmid}") == path) {
-            all.extend(roles(world, who, &format!("/pool/{id}")));
+            all.extend(roles(pve_state, who, &format!("/pool/{id}")));
         }
     }
     if all.contains(&"NoAccess") {
         return BTreeSet::new();
     }
-    let granted = all.iter().filter_map(|role| world.role(role)).flatten();
+    let granted = all.iter().filter_map(|role| pve_state.role(role)).flatten();
     granted.map(str::to_owned).collect()
 }
 
@@ -307,18 +315,18 @@ proptest! {
         members in btree_set(select(vec![101, 102]), 0..2),
         path in select(vec!["/", "/vms", "/vms/101", "/vms/102", "/pool/a", "/pool/a/b"]),
     ) {
-        let mut world = world(&[]);
+        let mut pve_state = pve_state(&[]);
         for (path, who, role, propagate) in entries {
             let same = |entry: &AclEntry| entry.path == path && entry.who == who && entry.role == role;
-            world.access.acl.retain(|entry| !same(entry));
-            world.access.acl.push(acl_entry((path, who, role, propagate)));
+            pve_state.access.acl.retain(|entry| !same(entry));
+            pve_state.access.acl.push(acl_entry((path, who, role, propagate)));
         }
-        world.pools.insert("a/b".to_owned(), Pool { vms: members, ..Pool::default() });
-        let of_user = reference_privileges(&world, USER, path);
-        prop_assert_eq!(held(&world, USER, path), of_user.iter().cloned().collect::<Vec<_>>());
-        let both = reference_privileges(&world, "ops@pve!own", path);
+        pve_state.pools.insert("a/b".to_owned(), Pool { vms: members, ..Pool::default() });
+        let of_user = reference_privileges(&pve_state, USER, path);
+        prop_assert_eq!(held(&pve_state, USER, path), of_user.iter().cloned().collect::<Vec<_>>());
+        let both = reference_privileges(&pve_state, "ops@pve!own", path);
         prop_assert_eq!(
-            held(&world, "ops@pve!own", path),
+            held(&pve_state, "ops@pve!own", path),
             both.intersection(&of_user).cloned().collect::<Vec<_>>()
         );
     }

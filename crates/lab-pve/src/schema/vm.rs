@@ -48,7 +48,7 @@ pub(crate) struct VmOption {
 
 impl VmOption {
     /// Whether a value is valid for this VM option.
-    pub(crate) fn takes(&self, text: &str) -> bool {
+    pub(crate) fn accepts(&self, text: &str) -> bool {
         check_text(self.release, "", self.property, text).is_ok()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::world::{Storage, StorageKind, Volume, VolumeId, World};
+use super::super::pve_state::{PveState, Storage, StorageKind, Volume, VolumeId};
 use super::super::{ApiError, Release};
 use super::plugin_rules::{
     LARGEST, default_format, group, has_volume_chains, path, reserved, rounded,
@@ -33,11 +33,11 @@ pub(crate) fn room(storage: &Storage, node: &str) -> u64 {
 }
 
 /// Creates an empty volume and returns its id.
-pub(crate) fn alloc(world: &mut World, new: &Allocation<'_>) -> Result<VolumeId, ApiError> {
-    let storage = world.storage(new.storage)?;
+pub(crate) fn alloc(pve_state: &mut PveState, new: &Allocation<'_>) -> Result<VolumeId, ApiError> {
+    let storage = pve_state.storage(new.storage)?;
     let format = new.format.unwrap_or_else(|| default_format(storage)).to_owned();
-    world.storage_on(new.storage, new.node)?;
-    let file = file_name(world.release, storage, new, &format)?;
+    pve_state.storage_on(new.storage, new.node)?;
+    let file = file_name(pve_state.release, storage, new, &format)?;
     let key = if storage.kind.has_files() { format!("{}/{file}", new.vmid) } else { file };
     let id = VolumeId::new(new.storage, key.as_str());
     let name = VolumeName::parse(storage.kind, &key)?;
@@ -64,7 +64,7 @@ pub(crate) fn alloc(world: &mut World, new: &Allocation<'_>) -> Result<VolumeId,
         protected: false,
         executable: false,
     };
-    storage_mut(world, new.storage)?.put(new.node, key, volume);
+    storage_mut(pve_state, new.storage)?.put(new.node, key, volume);
     Ok(id)
 }
 
@@ -200,7 +200,7 @@ fn no_room(storage: &Storage, name: &VolumeName, needed: u64, free: u64) -> ApiE
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::world;
+    use super::super::fixture::pve_state;
     use super::super::volume::find;
     use super::*;
 
@@ -208,85 +208,87 @@ mod tests {
         Allocation { node: "pve1", storage, vmid: 101, format: None, name: None, kib: 1049, now: 7 }
     }
 
-    fn made(world: &mut World, new: Allocation<'_>) -> String {
-        alloc(world, &new).unwrap().to_string()
+    fn made(pve_state: &mut PveState, new: Allocation<'_>) -> String {
+        alloc(pve_state, &new).unwrap().to_string()
     }
 
-    fn rejected(world: &mut World, new: Allocation<'_>) -> String {
-        alloc(world, &new).unwrap_err().message
+    fn rejected(pve_state: &mut PveState, new: Allocation<'_>) -> String {
+        alloc(pve_state, &new).unwrap_err().message
     }
 
     #[test]
     fn first_free_disk_number_is_used() {
-        let mut world = world();
-        assert_eq!(made(&mut world, new("lvmthin")), "lvmthin:vm-101-disk-0");
-        assert_eq!(made(&mut world, new("lvmthin")), "lvmthin:vm-101-disk-1");
-        assert_eq!(made(&mut world, new("dir")), "dir:101/vm-101-disk-0.raw");
+        let mut pve_state = pve_state();
+        assert_eq!(made(&mut pve_state, new("lvmthin")), "lvmthin:vm-101-disk-0");
+        assert_eq!(made(&mut pve_state, new("lvmthin")), "lvmthin:vm-101-disk-1");
+        assert_eq!(made(&mut pve_state, new("dir")), "dir:101/vm-101-disk-0.raw");
         let qcow2 = |storage| Allocation { format: Some("qcow2"), ..new(storage) };
-        assert_eq!(made(&mut world, qcow2("dir")), "dir:101/vm-101-disk-1.qcow2");
-        assert_eq!(made(&mut world, new("nfs")), "nfs:101/vm-101-disk-0.raw");
-        assert_eq!(made(&mut world, qcow2("nfs")), "nfs:101/vm-101-disk-0.qcow2");
+        assert_eq!(made(&mut pve_state, qcow2("dir")), "dir:101/vm-101-disk-1.qcow2");
+        assert_eq!(made(&mut pve_state, new("nfs")), "nfs:101/vm-101-disk-0.raw");
+        assert_eq!(made(&mut pve_state, qcow2("nfs")), "nfs:101/vm-101-disk-0.qcow2");
         let thin = VolumeId::parse("lvmthin:vm-101-disk-0").unwrap();
-        let volume = find(&world, "pve1", &thin).unwrap().unwrap();
+        let volume = find(&pve_state, "pve1", &thin).unwrap().unwrap();
         assert_eq!((volume.size, volume.used, volume.created), (4 << 20, 0, 7));
     }
 
     #[test]
     fn given_names_are_checked() {
-        let mut world = world();
+        let mut pve_state = pve_state();
         let named = |storage, name| Allocation { name: Some(name), ..new(storage) };
         let thin = || named("lvmthin", "vm-101-cloudinit");
-        assert_eq!(made(&mut world, thin()), "lvmthin:vm-101-cloudinit");
+        assert_eq!(made(&mut pve_state, thin()), "lvmthin:vm-101-cloudinit");
         assert_eq!(
-            rejected(&mut world, thin()),
+            rejected(&mut pve_state, thin()),
             "lvcreate 'pve/vm-101-cloudinit' error:   Logical Volume \"vm-101-cloudinit\" already \
              exists in volume group \"pve\""
         );
         assert_eq!(
-            rejected(&mut world, named("lvmthin", "vm-9-x")),
+            rejected(&mut pve_state, named("lvmthin", "vm-9-x")),
             "illegal name 'vm-9-x' - should be 'vm-101-*'"
         );
         assert_eq!(
-            rejected(&mut world, named("dir", "vm-101-cloudinit.qcow2")),
+            rejected(&mut pve_state, named("dir", "vm-101-cloudinit.qcow2")),
             "illegal name 'vm-101-cloudinit.qcow2' - wrong extension for format ('qcow2 != 'raw')"
         );
-        assert_eq!(made(&mut world, named("dir", "vm-101-x.raw")), "dir:101/vm-101-x.raw");
+        assert_eq!(made(&mut pve_state, named("dir", "vm-101-x.raw")), "dir:101/vm-101-x.raw");
         assert_eq!(
-            rejected(&mut world, named("dir", "vm-101-x.raw")),
+            rejected(&mut pve_state, named("dir", "vm-101-x.raw")),
             "disk image '/var/lib/vz/images/101/vm-101-x.raw' already exists"
         );
     }
 
     #[test]
     fn unsupported_formats_and_storages_are_rejected() {
-        let mut world = world();
+        let mut pve_state = pve_state();
         let qcow2 = |storage| Allocation { format: Some("qcow2"), ..new(storage) };
         assert!(
-            rejected(&mut world, qcow2("lvmthin")).starts_with("unsupported format 'qcow2' at ")
+            rejected(&mut pve_state, qcow2("lvmthin"))
+                .starts_with("unsupported format 'qcow2' at ")
         );
         assert!(
-            rejected(&mut world, qcow2("zfspool")).starts_with("unsupported format 'qcow2' at ")
+            rejected(&mut pve_state, qcow2("zfspool"))
+                .starts_with("unsupported format 'qcow2' at ")
         );
-        assert_eq!(rejected(&mut world, new("ghost")), "storage 'ghost' does not exist");
-        world.storages.get_mut("dir").unwrap().disabled = true;
-        assert_eq!(rejected(&mut world, new("dir")), "storage 'dir' is disabled");
+        assert_eq!(rejected(&mut pve_state, new("ghost")), "storage 'ghost' does not exist");
+        pve_state.storages.get_mut("dir").unwrap().disabled = true;
+        assert_eq!(rejected(&mut pve_state, new("dir")), "storage 'dir' is disabled");
     }
 
     #[test]
     fn allocation_fails_without_space_on_thick_storages() {
-        let mut world = world();
+        let mut pve_state = pve_state();
         let huge = |storage| Allocation { kib: 1 << 40, ..new(storage) };
-        assert_eq!(made(&mut world, huge("lvmthin")), "lvmthin:vm-101-disk-0");
-        assert_eq!(made(&mut world, huge("dir")), "dir:101/vm-101-disk-0.raw");
+        assert_eq!(made(&mut pve_state, huge("lvmthin")), "lvmthin:vm-101-disk-0");
+        assert_eq!(made(&mut pve_state, huge("dir")), "dir:101/vm-101-disk-0.raw");
         assert_eq!(
-            rejected(&mut world, huge("lvm")),
+            rejected(&mut pve_state, huge("lvm")),
             "lvcreate 'vgt/vm-101-disk-0' error:   Volume group \"vgt\" has insufficient free \
              space (25600 extents): 268435456 required."
         );
-        assert!(rejected(&mut world, huge("zfspool")).ends_with("out of space"));
-        world.storages.get_mut("lvmthin").unwrap().full = true;
+        assert!(rejected(&mut pve_state, huge("zfspool")).ends_with("out of space"));
+        pve_state.storages.get_mut("lvmthin").unwrap().full = true;
         assert_eq!(
-            rejected(&mut world, new("lvmthin")),
+            rejected(&mut pve_state, new("lvmthin")),
             "lvcreate 'pve/vm-101-disk-1' error:   Cannot create new thin volume, free space in \
              thin pool pve/data reached threshold."
         );

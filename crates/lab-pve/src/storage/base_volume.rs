@@ -1,7 +1,7 @@
 //! Base volumes of templates, and their linked clones.
 
 use super::super::ApiError;
-use super::super::world::{ContentType, SavedVolume, StorageKind, Volume, VolumeId, World};
+use super::super::pve_state::{ContentType, PveState, SavedVolume, StorageKind, Volume, VolumeId};
 use super::allocation::{Allocation, first_free};
 use super::plugin_rules::{group, path};
 use super::volume::{activate, find, name_of, storage_mut};
@@ -9,14 +9,14 @@ use super::volume_name::VolumeName;
 
 /// Converts a volume of a VM to a base volume of a template. The prefix `vm-` of its name becomes `base-`.
 pub(crate) fn create_base(
-    world: &mut World,
+    pve_state: &mut PveState,
     node: &str,
     id: &VolumeId,
 ) -> Result<VolumeId, ApiError> {
-    world.storage_on(&id.storage, node)?;
-    let storage = world.storage(&id.storage)?;
+    pve_state.storage_on(&id.storage, node)?;
+    let storage = pve_state.storage(&id.storage)?;
     let kind = storage.kind;
-    let name = name_of(world, id)?;
+    let name = name_of(pve_state, id)?;
     if kind == StorageKind::Lvm {
         return Err(ApiError::failed("can't create base images in lvm storage"));
     }
@@ -27,8 +27,8 @@ pub(crate) fn create_base(
     if name.is_base {
         return Err(ApiError::failed("create_base not possible with base image"));
     }
-    let Some(volume) = find(world, node, id)? else {
-        return Err(not_found(world, id, &name)?);
+    let Some(volume) = find(pve_state, node, id)? else {
+        return Err(not_found(pve_state, id, &name)?);
     };
     if kind == StorageKind::LvmThin
         && let Some(snapshot) = volume.snapshots.keys().next()
@@ -56,15 +56,15 @@ pub(crate) fn create_base(
         Some(base) => format!("{base}/{new}"),
         None => new.clone(),
     };
-    let storage = storage_mut(world, &id.storage)?;
+    let storage = storage_mut(pve_state, &id.storage)?;
     if let Some(volume) = storage.take(node, &old) {
         storage.put(node, new, volume);
     }
     Ok(VolumeId::new(&id.storage, full))
 }
 
-fn not_found(world: &World, id: &VolumeId, name: &VolumeName) -> Result<ApiError, ApiError> {
-    let storage = world.storage(&id.storage)?;
+fn not_found(pve_state: &PveState, id: &VolumeId, name: &VolumeName) -> Result<ApiError, ApiError> {
+    let storage = pve_state.storage(&id.storage)?;
     let (group, file) = (group(storage), &name.file);
     let renamed = file.replacen("vm-", "base-", 1);
     Ok(ApiError::failed(match storage.kind {
@@ -82,16 +82,16 @@ fn not_found(world: &World, id: &VolumeId, name: &VolumeName) -> Result<ApiError
 /// Creates a linked clone for `vmid`, and returns the id of the new volume. The source is a base volume, or a snapshot if the
 /// storage supports that.
 pub(crate) fn clone_image(
-    world: &mut World,
+    pve_state: &mut PveState,
     node: &str,
     id: &VolumeId,
     snapshot: Option<&str>,
     vmid: u32,
     now: u64,
 ) -> Result<VolumeId, ApiError> {
-    let storage = world.storage_on(&id.storage, node)?;
+    let storage = pve_state.storage_on(&id.storage, node)?;
     let kind = storage.kind;
-    let name = name_of(world, id)?;
+    let name = name_of(pve_state, id)?;
     let rejected = match (kind, snapshot) {
         (StorageKind::Lvm, _) => Some("can't clone images in lvm storage"),
         (StorageKind::LvmThin, Some(_)) => None,
@@ -107,9 +107,9 @@ pub(crate) fn clone_image(
     if let Some(text) = rejected {
         return Err(ApiError::failed(text));
     }
-    activate(world, node, id)?;
-    let Some(origin) = find(world, node, id)?.cloned() else {
-        return Err(not_found(world, id, &name)?);
+    activate(pve_state, node, id)?;
+    let Some(origin) = find(pve_state, node, id)?.cloned() else {
+        return Err(not_found(pve_state, id, &name)?);
     };
     let SavedVolume { size, blob, written } = match snapshot {
         None => origin.saved(),
@@ -149,15 +149,19 @@ pub(crate) fn clone_image(
         protected: false,
         executable: false,
     };
-    storage_mut(world, &id.storage)?.put(node, key, volume);
+    storage_mut(pve_state, &id.storage)?.put(node, key, volume);
     Ok(VolumeId::new(&id.storage, full))
 }
 
 /// Whether linked clones of this volume exist. On LVM-thin the result is always false, because LVM-thin does not record the
 /// base of a clone.
-pub(crate) fn is_base_in_use(world: &World, node: &str, id: &VolumeId) -> Result<bool, ApiError> {
-    let storage = world.storage(&id.storage)?;
-    let name = name_of(world, id)?;
+pub(crate) fn is_base_in_use(
+    pve_state: &PveState,
+    node: &str,
+    id: &VolumeId,
+) -> Result<bool, ApiError> {
+    let storage = pve_state.storage(&id.storage)?;
+    let name = name_of(pve_state, id)?;
     if !name.is_base || storage.kind == StorageKind::LvmThin {
         return Ok(false);
     }
@@ -167,7 +171,7 @@ pub(crate) fn is_base_in_use(world: &World, node: &str, id: &VolumeId) -> Result
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{volume, world};
+    use super::super::fixture::{pve_state, volume};
     use super::super::volume::{free, put};
     use super::*;
 
@@ -175,64 +179,67 @@ mod tests {
         VolumeId::parse(text).unwrap()
     }
 
-    fn base_of(world: &mut World, text: &str) -> VolumeId {
-        put(world, "pve1", &id(text), volume("raw", 4 << 20)).unwrap();
-        create_base(world, "pve1", &id(text)).unwrap()
+    fn base_of(pve_state: &mut PveState, text: &str) -> VolumeId {
+        put(pve_state, "pve1", &id(text), volume("raw", 4 << 20)).unwrap();
+        create_base(pve_state, "pve1", &id(text)).unwrap()
     }
 
     #[test]
     fn base_file_with_linked_clone_cannot_be_deleted() {
-        let mut world = world();
-        let base = base_of(&mut world, "dir:9000/vm-9000-disk-0.raw");
+        let mut pve_state = pve_state();
+        let base = base_of(&mut pve_state, "dir:9000/vm-9000-disk-0.raw");
         assert_eq!(base.to_string(), "dir:9000/base-9000-disk-0.raw");
-        let clone = clone_image(&mut world, "pve1", &base, None, 101, 1).unwrap();
+        let clone = clone_image(&mut pve_state, "pve1", &base, None, 101, 1).unwrap();
         assert_eq!(clone.to_string(), "dir:9000/base-9000-disk-0.raw/101/vm-101-disk-0.qcow2");
         assert_eq!(
-            free(&mut world, "pve1", &base).unwrap_err().message,
+            free(&mut pve_state, "pve1", &base).unwrap_err().message,
             "base volume '9000/base-9000-disk-0.raw' is still in use by linked clones"
         );
         assert_eq!(
-            create_base(&mut world, "pve1", &clone).unwrap().to_string(),
+            create_base(&mut pve_state, "pve1", &clone).unwrap().to_string(),
             "dir:9000/base-9000-disk-0.raw/101/base-101-disk-0.qcow2"
         );
     }
 
     #[test]
     fn base_on_lvm_thin_can_be_deleted() {
-        let mut world = world();
-        let base = base_of(&mut world, "lvmthin:vm-9000-disk-0");
-        let clone = clone_image(&mut world, "pve1", &base, None, 101, 1).unwrap();
+        let mut pve_state = pve_state();
+        let base = base_of(&mut pve_state, "lvmthin:vm-9000-disk-0");
+        let clone = clone_image(&mut pve_state, "pve1", &base, None, 101, 1).unwrap();
         assert_eq!(clone.to_string(), "lvmthin:vm-101-disk-0");
-        assert_eq!(find(&world, "pve1", &clone).unwrap().unwrap().size, 4 << 20);
-        free(&mut world, "pve1", &base).unwrap();
+        assert_eq!(find(&pve_state, "pve1", &clone).unwrap().unwrap().size, 4 << 20);
+        free(&mut pve_state, "pve1", &base).unwrap();
     }
 
     #[test]
     fn clone_on_zfs_contains_base_in_its_name() {
-        let mut world = world();
-        let base = base_of(&mut world, "zfspool:vm-9000-disk-0");
-        let clone = clone_image(&mut world, "pve1", &base, None, 101, 1).unwrap();
+        let mut pve_state = pve_state();
+        let base = base_of(&mut pve_state, "zfspool:vm-9000-disk-0");
+        let clone = clone_image(&mut pve_state, "pve1", &base, None, 101, 1).unwrap();
         assert_eq!(clone.to_string(), "zfspool:base-9000-disk-0/vm-101-disk-0");
-        assert!(is_base_in_use(&world, "pve1", &base).unwrap());
-        free(&mut world, "pve1", &clone).unwrap();
-        free(&mut world, "pve1", &base).unwrap();
+        assert!(is_base_in_use(&pve_state, "pve1", &base).unwrap());
+        free(&mut pve_state, "pve1", &clone).unwrap();
+        free(&mut pve_state, "pve1", &base).unwrap();
     }
 
     #[test]
     fn unsupported_base_volumes_are_rejected() {
-        let mut world = world();
-        let say = |world: &mut World, text: &str| {
-            create_base(world, "pve1", &id(text)).unwrap_err().message
+        let mut pve_state = pve_state();
+        let say = |pve_state: &mut PveState, text: &str| {
+            create_base(pve_state, "pve1", &id(text)).unwrap_err().message
         };
-        assert_eq!(say(&mut world, "lvm:vm-1-disk-0"), "can't create base images in lvm storage");
-        assert_eq!(say(&mut world, "dir:iso/x.iso"), "create_base on wrong vtype 'iso'");
         assert_eq!(
-            say(&mut world, "dir:1/base-1-disk-0.raw"),
+            say(&mut pve_state, "lvm:vm-1-disk-0"),
+            "can't create base images in lvm storage"
+        );
+        assert_eq!(say(&mut pve_state, "dir:iso/x.iso"), "create_base on wrong vtype 'iso'");
+        assert_eq!(
+            say(&mut pve_state, "dir:1/base-1-disk-0.raw"),
             "create_base not possible with base image"
         );
         let disk = id("lvmthin:vm-1-disk-0");
-        put(&mut world, "pve1", &disk, volume("raw", 4 << 20)).unwrap();
-        let clone = clone_image(&mut world, "pve1", &disk, None, 101, 1).unwrap_err();
+        put(&mut pve_state, "pve1", &disk, volume("raw", 4 << 20)).unwrap();
+        let clone = clone_image(&mut pve_state, "pve1", &disk, None, 101, 1).unwrap_err();
         assert_eq!(clone.message, "clone_image only works on base images");
     }
 }

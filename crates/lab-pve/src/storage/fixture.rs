@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::Release;
-use super::super::world::{
-    Access, ContentType, Ha, Mappings, Sdn, Storage, StorageKind, Tasks, Volume, World,
+use super::super::pve_state::{
+    Access, ContentType, Ha, Mappings, PveState, Sdn, Storage, StorageKind, Tasks, Volume,
 };
 
 pub(crate) fn storage(kind: StorageKind) -> Storage {
@@ -29,7 +29,7 @@ pub(crate) fn storage(kind: StorageKind) -> Storage {
 }
 
 /// State with one storage of each type, named after the type.
-pub(crate) fn world() -> World {
+pub(crate) fn pve_state() -> PveState {
     let kinds = [
         StorageKind::Dir,
         StorageKind::Nfs,
@@ -37,7 +37,7 @@ pub(crate) fn world() -> World {
         StorageKind::LvmThin,
         StorageKind::ZfsPool,
     ];
-    World {
+    PveState {
         release: Release::V9,
         cluster_name: None,
         hosts: BTreeMap::new(),

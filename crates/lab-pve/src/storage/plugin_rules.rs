@@ -1,6 +1,6 @@
 //! Rules of each storage type: formats, features, paths and size rounding.
 
-use super::super::world::{ContentType, Storage, StorageKind};
+use super::super::pve_state::{ContentType, Storage, StorageKind};
 use super::super::{ApiError, Release};
 use super::volume_name::VolumeName;
 

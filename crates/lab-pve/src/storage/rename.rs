@@ -1,22 +1,22 @@
 //! Reassignment of a volume to another VM.
 
 use super::super::ApiError;
-use super::super::world::{VolumeId, World};
+use super::super::pve_state::{PveState, VolumeId};
 use super::allocation::{Allocation, first_free};
 use super::volume::{name_of, storage_mut, volume_mut};
 use super::volume_name::full_name;
 
 /// Renames a volume to the first free name of another VM.
 pub(crate) fn rename(
-    world: &mut World,
+    pve_state: &mut PveState,
     node: &str,
     id: &VolumeId,
     vmid: u32,
 ) -> Result<VolumeId, ApiError> {
-    world.storage_on(&id.storage, node)?;
-    let name = name_of(world, id)?;
-    let volume = volume_mut(world, node, id)?.clone();
-    let storage = storage_mut(world, &id.storage)?;
+    pve_state.storage_on(&id.storage, node)?;
+    let name = name_of(pve_state, id)?;
+    let volume = volume_mut(pve_state, node, id)?.clone();
+    let storage = storage_mut(pve_state, &id.storage)?;
     let kind = storage.kind;
     let new = Allocation {
         node,
@@ -37,13 +37,13 @@ pub(crate) fn rename(
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{volume, world};
+    use super::super::fixture::{pve_state, volume};
     use super::super::volume::{find, put};
     use super::*;
 
     #[test]
     fn renamed_volume_contains_new_vmid() {
-        let mut world = world();
+        let mut pve_state = pve_state();
         let id = |text| VolumeId::parse(text).unwrap();
         for (old, new, format) in [
             ("lvmthin:vm-1-disk-3", "lvmthin:vm-2-disk-0", "raw"),
@@ -54,12 +54,12 @@ mod tests {
                 "qcow2",
             ),
         ] {
-            put(&mut world, "pve1", &id(old), volume(format, 4 << 20)).unwrap();
-            let renamed = rename(&mut world, "pve1", &id(old), 2).unwrap();
+            put(&mut pve_state, "pve1", &id(old), volume(format, 4 << 20)).unwrap();
+            let renamed = rename(&mut pve_state, "pve1", &id(old), 2).unwrap();
             assert_eq!(renamed.to_string(), new);
-            assert_eq!(find(&world, "pve1", &id(old)), Ok(None));
-            assert!(find(&world, "pve1", &renamed).unwrap().is_some());
+            assert_eq!(find(&pve_state, "pve1", &id(old)), Ok(None));
+            assert!(find(&pve_state, "pve1", &renamed).unwrap().is_some());
         }
-        assert!(rename(&mut world, "pve1", &id("lvmthin:vm-1-disk-3"), 2).is_err());
+        assert!(rename(&mut pve_state, "pve1", &id("lvmthin:vm-1-disk-3"), 2).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! Existing volumes: lookup, size, resize and removal.
 
 use super::super::ApiError;
-use super::super::world::{ContentType, Storage, StorageKind, Volume, VolumeId, World};
+use super::super::pve_state::{ContentType, PveState, Storage, StorageKind, Volume, VolumeId};
 use super::allocation::room;
 use super::base_volume::is_base_in_use;
 use super::plugin_rules::{Feature, LARGEST, SECTOR, group, has_feature, path, reserved, rounded};
@@ -18,75 +18,78 @@ pub(crate) struct SizeInfo {
 }
 
 /// Parsed name of a volume.
-pub(crate) fn name_of(world: &World, id: &VolumeId) -> Result<VolumeName, ApiError> {
-    VolumeName::parse(world.storage(&id.storage)?.kind, &id.name)
+pub(crate) fn name_of(pve_state: &PveState, id: &VolumeId) -> Result<VolumeName, ApiError> {
+    VolumeName::parse(pve_state.storage(&id.storage)?.kind, &id.name)
 }
 
 /// Path of a volume on the host. The volume does not need to exist.
-pub(crate) fn path_of(world: &World, id: &VolumeId) -> Result<String, ApiError> {
-    path(world.storage(&id.storage)?, &name_of(world, id)?)
+pub(crate) fn path_of(pve_state: &PveState, id: &VolumeId) -> Result<String, ApiError> {
+    path(pve_state.storage(&id.storage)?, &name_of(pve_state, id)?)
 }
 
 /// Whether a volume, or a snapshot of the volume, supports a feature.
 pub(crate) fn can(
-    world: &World,
+    pve_state: &PveState,
     id: &VolumeId,
     feature: Feature,
     snapshot: Option<&str>,
 ) -> Result<bool, ApiError> {
-    let name = name_of(world, id)?;
-    Ok(has_feature(world.release, world.storage(&id.storage)?, &name, feature, snapshot))
+    let name = name_of(pve_state, id)?;
+    Ok(has_feature(pve_state.release, pve_state.storage(&id.storage)?, &name, feature, snapshot))
 }
 
 /// Volume with this id; `None` if the volume does not exist.
 pub(crate) fn find<'a>(
-    world: &'a World,
+    pve_state: &'a PveState,
     node: &str,
     id: &VolumeId,
 ) -> Result<Option<&'a Volume>, ApiError> {
-    let storage = world.storage(&id.storage)?;
+    let storage = pve_state.storage(&id.storage)?;
     let name = VolumeName::parse(storage.kind, &id.name)?;
     Ok(storage.volume(node, &name.key(storage.kind)))
 }
 
 /// Stores a volume under its id, and records the base volume that the id contains.
 pub(crate) fn put(
-    world: &mut World,
+    pve_state: &mut PveState,
     node: &str,
     id: &VolumeId,
     mut volume: Volume,
 ) -> Result<(), ApiError> {
-    let name = name_of(world, id)?;
-    let storage = storage_mut(world, &id.storage)?;
+    let name = name_of(pve_state, id)?;
+    let storage = storage_mut(pve_state, &id.storage)?;
     volume.base = name.base_key(storage.kind).or(volume.base);
     let key = name.key(storage.kind);
     storage.put(node, key, volume);
     Ok(())
 }
 
-pub(super) fn storage_mut<'a>(world: &'a mut World, id: &str) -> Result<&'a mut Storage, ApiError> {
+pub(super) fn storage_mut<'a>(
+    pve_state: &'a mut PveState,
+    id: &str,
+) -> Result<&'a mut Storage, ApiError> {
     let missing = || ApiError::failed(format!("storage '{id}' does not exist"));
-    world.storages.get_mut(id).ok_or_else(missing)
+    pve_state.storages.get_mut(id).ok_or_else(missing)
 }
 
 /// Volume to change, or the error of the storage tools for a missing volume.
 pub(super) fn volume_mut<'a>(
-    world: &'a mut World,
+    pve_state: &'a mut PveState,
     node: &str,
     id: &VolumeId,
 ) -> Result<&'a mut Volume, ApiError> {
-    let name = name_of(world, id)?;
-    let storage = storage_mut(world, &id.storage)?;
+    let name = name_of(pve_state, id)?;
+    let storage = storage_mut(pve_state, &id.storage)?;
     let missing = missing(storage, id, &name);
     storage.volume_mut(node, &name.key(storage.kind)).ok_or(missing)
 }
 
 /// Activates a volume, or returns the error of the storage tools for a missing volume.
-pub(crate) fn activate(world: &World, node: &str, id: &VolumeId) -> Result<(), ApiError> {
-    let storage = world.storage_on(&id.storage, node)?;
-    match find(world, node, id)? {
+pub(crate) fn activate(pve_state: &PveState, node: &str, id: &VolumeId) -> Result<(), ApiError> {
+    let storage = pve_state.storage_on(&id.storage, node)?;
+    match find(pve_state, node, id)? {
         Some(_) => Ok(()),
-        None => Err(missing(storage, id, &name_of(world, id)?)),
+        None => Err(missing(storage, id, &name_of(pve_state, id)?)),
     }
 }
 
@@ -109,11 +112,11 @@ fn missing(storage: &Storage, id: &VolumeId, name: &VolumeName) -> ApiError {
 
 /// Size and format of a volume; `None` for a missing file, because its error depends on the caller.
 pub(crate) fn size_info(
-    world: &World,
+    pve_state: &PveState,
     node: &str,
     id: &VolumeId,
 ) -> Result<Option<SizeInfo>, ApiError> {
-    let storage = world.storage(&id.storage)?;
+    let storage = pve_state.storage(&id.storage)?;
     let name = VolumeName::parse(storage.kind, &id.name)?;
     let Some(volume) = storage.volume(node, &name.key(storage.kind)) else {
         let (group, file) = (group(storage), &name.file);
@@ -157,9 +160,9 @@ pub(super) fn not_in_format(path: &str, format: &str) -> ApiError {
 }
 
 /// All disks with this vmid, on all storages for disk images.
-pub(crate) fn volumes_of(world: &World, node: &str, vmid: u32) -> Vec<VolumeId> {
+pub(crate) fn volumes_of(pve_state: &PveState, node: &str, vmid: u32) -> Vec<VolumeId> {
     let mut found = vec![];
-    for (id, storage) in &world.storages {
+    for (id, storage) in &pve_state.storages {
         let for_disks = storage.content.contains(&ContentType::Images)
             || storage.content.contains(&ContentType::Rootdir);
         if !for_disks || storage.disabled || !storage.is_on(node) {
@@ -178,13 +181,13 @@ pub(crate) fn volumes_of(world: &World, node: &str, vmid: u32) -> Vec<VolumeId> 
 
 /// Grows a volume to at least `bytes`.
 pub(crate) fn resize(
-    world: &mut World,
+    pve_state: &mut PveState,
     node: &str,
     id: &VolumeId,
     bytes: u64,
 ) -> Result<(), ApiError> {
-    let name = name_of(world, id)?;
-    let storage = world.storage(&id.storage)?;
+    let name = name_of(pve_state, id)?;
+    let storage = pve_state.storage(&id.storage)?;
     let kind = storage.kind;
     if kind.has_files() && !matches!(name.format, "raw" | "qcow2") {
         return Err(ApiError::failed("can't resize this image format"));
@@ -194,7 +197,7 @@ pub(crate) fn resize(
     }
     let size = rounded(kind, name.format, bytes.div_ceil(1024) * 1024);
     let free = room(storage, node);
-    let before = find(world, node, id)?.map_or(0, |volume| volume.used);
+    let before = find(pve_state, node, id)?.map_or(0, |volume| volume.used);
     let after = reserved(storage, name.format, size).max(before);
     if after - before > free {
         let (extents, left) = ((after - before) >> 22, free >> 22);
@@ -212,21 +215,21 @@ pub(crate) fn resize(
             ),
         }));
     }
-    let volume = volume_mut(world, node, id)?;
+    let volume = volume_mut(pve_state, node, id)?;
     volume.size = size;
     volume.used = after;
     Ok(())
 }
 
 /// Removes a volume and its snapshots. A missing volume is not an error.
-pub(crate) fn free(world: &mut World, node: &str, id: &VolumeId) -> Result<(), ApiError> {
-    world.storage_on(&id.storage, node)?;
-    let name = name_of(world, id)?;
-    if is_base_in_use(world, node, id)? {
+pub(crate) fn free(pve_state: &mut PveState, node: &str, id: &VolumeId) -> Result<(), ApiError> {
+    pve_state.storage_on(&id.storage, node)?;
+    let name = name_of(pve_state, id)?;
+    if is_base_in_use(pve_state, node, id)? {
         let text = format!("base volume '{}' is still in use by linked clones", id.name);
         return Err(ApiError::failed(text));
     }
-    let storage = storage_mut(world, &id.storage)?;
+    let storage = storage_mut(pve_state, &id.storage)?;
     let key = name.key(storage.kind);
     let Some(volume) = storage.volume(node, &key) else {
         if storage.kind == StorageKind::Lvm {
@@ -247,7 +250,7 @@ pub(crate) fn free(world: &mut World, node: &str, id: &VolumeId) -> Result<(), A
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{volume, world};
+    use super::super::fixture::{pve_state, volume};
     use super::*;
 
     fn id(text: &str) -> VolumeId {
@@ -256,12 +259,12 @@ mod tests {
 
     #[test]
     fn missing_volume_errors() {
-        let world = world();
-        let say = |text: &str| activate(&world, "pve1", &id(text)).unwrap_err().message;
+        let pve_state = pve_state();
+        let say = |text: &str| activate(&pve_state, "pve1", &id(text)).unwrap_err().message;
         assert_eq!(say("lvmthin:vm-101-disk-7"), "no such logical volume pve/vm-101-disk-7");
         assert_eq!(say("dir:iso/x.iso"), "volume 'dir:iso/x.iso' does not exist");
-        assert_eq!(size_info(&world, "pve1", &id("dir:iso/x.iso")), Ok(None));
-        let error = size_info(&world, "pve1", &id("zfspool:vm-1-disk-0")).unwrap_err();
+        assert_eq!(size_info(&pve_state, "pve1", &id("dir:iso/x.iso")), Ok(None));
+        let error = size_info(&pve_state, "pve1", &id("zfspool:vm-1-disk-0")).unwrap_err();
         assert_eq!(
             error.message,
             "zfs error: cannot open 'tank/vm-1-disk-0': dataset does not exist"
@@ -270,12 +273,13 @@ mod tests {
 
     #[test]
     fn format_in_file_name_determines_size() {
-        let mut world = world();
+        let mut pve_state = pve_state();
         let file = |format, size, used| Volume { used, ..volume(format, size) };
-        put(&mut world, "pve1", &id("dir:import/a.raw"), file("qcow2", 1 << 30, 600)).unwrap();
-        put(&mut world, "pve1", &id("dir:import/b.qcow2"), file("qcow2", 1 << 30, 600)).unwrap();
-        put(&mut world, "pve1", &id("dir:import/c.qcow2"), file("raw", 512, 9)).unwrap();
-        let size = |text| size_info(&world, "pve1", &id(text)).map(|info| info.unwrap().size);
+        put(&mut pve_state, "pve1", &id("dir:import/a.raw"), file("qcow2", 1 << 30, 600)).unwrap();
+        put(&mut pve_state, "pve1", &id("dir:import/b.qcow2"), file("qcow2", 1 << 30, 600))
+            .unwrap();
+        put(&mut pve_state, "pve1", &id("dir:import/c.qcow2"), file("raw", 512, 9)).unwrap();
+        let size = |text| size_info(&pve_state, "pve1", &id(text)).map(|info| info.unwrap().size);
         assert_eq!(size("dir:import/a.raw"), Ok(1024));
         assert_eq!(size("dir:import/b.qcow2"), Ok(1 << 30));
         assert_eq!(
@@ -286,41 +290,41 @@ mod tests {
 
     #[test]
     fn resize_needs_space_on_thick_storages() {
-        let mut world = world();
+        let mut pve_state = pve_state();
         for text in ["lvm:vm-101-disk-0", "lvmthin:vm-101-disk-0"] {
-            put(&mut world, "pve1", &id(text), volume("raw", 4 << 20)).unwrap();
+            put(&mut pve_state, "pve1", &id(text), volume("raw", 4 << 20)).unwrap();
         }
-        resize(&mut world, "pve1", &id("lvmthin:vm-101-disk-0"), 1 << 40).unwrap();
-        resize(&mut world, "pve1", &id("lvm:vm-101-disk-0"), (5 << 20) + 1).unwrap();
-        let thick = find(&world, "pve1", &id("lvm:vm-101-disk-0")).unwrap().unwrap();
+        resize(&mut pve_state, "pve1", &id("lvmthin:vm-101-disk-0"), 1 << 40).unwrap();
+        resize(&mut pve_state, "pve1", &id("lvm:vm-101-disk-0"), (5 << 20) + 1).unwrap();
+        let thick = find(&pve_state, "pve1", &id("lvm:vm-101-disk-0")).unwrap().unwrap();
         assert_eq!((thick.size, thick.used), (8 << 20, 8 << 20));
-        let error = resize(&mut world, "pve1", &id("lvm:vm-101-disk-0"), 1 << 40).unwrap_err();
+        let error = resize(&mut pve_state, "pve1", &id("lvm:vm-101-disk-0"), 1 << 40).unwrap_err();
         assert!(error.message.contains("Insufficient free space"), "{}", error.message);
     }
 
     #[test]
     fn volumes_of_a_vm_are_found_by_vmid() {
-        let mut world = world();
+        let mut pve_state = pve_state();
         for text in ["lvmthin:vm-101-disk-0", "zfspool:base-101-disk-0", "lvmthin:vm-102-disk-0"] {
-            put(&mut world, "pve1", &id(text), volume("raw", 4 << 20)).unwrap();
+            put(&mut pve_state, "pve1", &id(text), volume("raw", 4 << 20)).unwrap();
         }
         let clone = "dir:9/base-9-disk-0.raw/101/vm-101-disk-0.qcow2";
-        put(&mut world, "pve1", &id(clone), volume("qcow2", 4 << 20)).unwrap();
+        put(&mut pve_state, "pve1", &id(clone), volume("qcow2", 4 << 20)).unwrap();
         let found: Vec<_> =
-            volumes_of(&world, "pve1", 101).iter().map(ToString::to_string).collect();
+            volumes_of(&pve_state, "pve1", 101).iter().map(ToString::to_string).collect();
         assert_eq!(found, [clone, "lvmthin:vm-101-disk-0", "zfspool:base-101-disk-0"]);
-        assert_eq!(volumes_of(&world, "pve2", 101), []);
+        assert_eq!(volumes_of(&pve_state, "pve2", 101), []);
     }
 
     #[test]
     fn removal_of_existing_and_missing_volumes() {
-        let mut world = world();
+        let mut pve_state = pve_state();
         let disk = id("lvmthin:vm-101-disk-0");
-        put(&mut world, "pve1", &disk, volume("raw", 4 << 20)).unwrap();
-        free(&mut world, "pve1", &disk).unwrap();
-        free(&mut world, "pve1", &disk).unwrap();
-        assert_eq!(find(&world, "pve1", &disk), Ok(None));
-        let thick = free(&mut world, "pve1", &id("lvm:vm-101-disk-0")).unwrap_err();
+        put(&mut pve_state, "pve1", &disk, volume("raw", 4 << 20)).unwrap();
+        free(&mut pve_state, "pve1", &disk).unwrap();
+        free(&mut pve_state, "pve1", &disk).unwrap();
+        assert_eq!(find(&pve_state, "pve1", &disk), Ok(None));
+        let thick = free(&mut pve_state, "pve1", &id("lvm:vm-101-disk-0")).unwrap_err();
         assert!(thick.message.starts_with("lvremove 'vgt/vm-101-disk-0' error:"));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex_lite::Regex;
 
-use super::super::world::{ContentType, StorageKind, Volume};
+use super::super::pve_state::{ContentType, StorageKind, Volume};
 use super::super::{ApiError, Release};
 
 /// Parsed volume name. The syntax of the name depends on the storage type.

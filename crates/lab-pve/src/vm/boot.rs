@@ -1,8 +1,8 @@
 //! Boot order of a VM.
 
 use super::drive;
+use crate::pve_state::Config;
 use crate::schema::split_list;
-use crate::world::Config;
 
 /// Devices in the order of a `boot` option; empty for the legacy form of the option.
 pub fn order(boot: Option<&String>) -> Vec<String> {

@@ -5,9 +5,9 @@ use talmox_lab_environment::Work;
 use super::drive::{self, Drive};
 use super::progress;
 use super::volume_references::volume_of;
+use crate::pve_state::{StorageKind, VolumeId};
 use crate::storage::{self, Allocation};
 use crate::task::TaskHandle;
-use crate::world::{StorageKind, VolumeId};
 use crate::{ApiError, Release};
 
 const CLOUDINIT_BYTES: u64 = 4 << 20;
@@ -52,7 +52,7 @@ impl DiskClone<'_> {
         let mut drive = self.drive.clone();
         drive.remove("format");
         drive.set("file", volume.to_string());
-        let size = storage::size_info(&self.task.site.world(), self.node, &volume);
+        let size = storage::size_info(&self.task.site.pve_state(), self.node, &volume);
         if let Ok(Some(info)) = size
             && !drive::is_unused(&drive.key)
         {
@@ -72,12 +72,13 @@ impl DiskClone<'_> {
         made: &mut Vec<VolumeId>,
     ) -> Result<VolumeId, ApiError> {
         let site = &self.task.site;
-        let shared = site.world().storage_on(&source.storage, self.node)?.shared;
+        let shared = site.pve_state().storage_on(&source.storage, self.node)?.shared;
         let _guard = site.locks.storage(self.node, &source.storage, shared).await?;
         progress::wait(self.task, Work::Allocate).await?;
         let (snapshot, now) = (self.snapshot, site.now());
-        let mut world = site.world();
-        let volume = storage::clone_image(&mut world, self.node, source, snapshot, self.vmid, now)?;
+        let mut pve_state = site.pve_state();
+        let volume =
+            storage::clone_image(&mut pve_state, self.node, source, snapshot, self.vmid, now)?;
         made.push(volume.clone());
         Ok(volume)
     }
@@ -93,8 +94,8 @@ impl DiskClone<'_> {
         let size = self.size(source)?;
         let volume = {
             let (shared, has_files) = {
-                let world = site.world();
-                let storage = world.storage_on(to, self.node)?;
+                let pve_state = site.pve_state();
+                let storage = pve_state.storage_on(to, self.node)?;
                 (storage.shared, storage.kind.has_files())
             };
             let _guard = site.locks.storage(self.node, to, shared).await?;
@@ -112,10 +113,10 @@ impl DiskClone<'_> {
                 kib: size / 1024,
                 now: site.now(),
             };
-            storage::alloc(&mut site.world(), &new)?
+            storage::alloc(&mut site.pve_state(), &new)?
         };
         made.push(volume.clone());
-        if site.world().release == Release::V9 {
+        if site.pve_state().release == Release::V9 {
             self.task.log(format!("allocated target volume '{volume}'"));
         }
         if !self.drive.is_cloudinit() {
@@ -127,16 +128,16 @@ impl DiskClone<'_> {
     /// Format of the new volume: the requested format, or else the format of the source. If the storage does not support that
     /// format, the result is the default format of the storage.
     fn target_format(&self, source: &VolumeId, to: &str) -> Result<String, ApiError> {
-        let world = self.task.site.world();
-        if world.release == Release::V8 && self.drive.key == "tpmstate0" {
+        let pve_state = self.task.site.pve_state();
+        if pve_state.release == Release::V8 && self.drive.key == "tpmstate0" {
             return Ok("raw".to_owned());
         }
-        let now = storage::name_of(&world, source)?.format;
+        let now = storage::name_of(&pve_state, source)?.format;
         let requested = self.format.unwrap_or(now);
-        let format = storage::format_or_default(world.storage(to)?, Some(requested)).to_owned();
+        let format = storage::format_or_default(pve_state.storage(to)?, Some(requested)).to_owned();
         let is_supported = self.format.is_none_or(|requested| requested == format);
-        let release = world.release;
-        drop(world);
+        let release = pve_state.release;
+        drop(pve_state);
         if !is_supported && release == Release::V9 {
             self.task.log(format!(
                 "format '{requested}' is not supported by the target storage '{to}' - using '{format}' \
@@ -156,7 +157,7 @@ impl DiskClone<'_> {
             "efidisk0" => Ok(EFI_VARS_2M),
             "tpmstate0" => Ok(TPM_STATE_BYTES),
             _ => {
-                let info = storage::size_info(&self.task.site.world(), self.node, source)?;
+                let info = storage::size_info(&self.task.site.pve_state(), self.node, source)?;
                 Ok(info.map_or(0, |info| info.size))
             }
         }
@@ -164,7 +165,7 @@ impl DiskClone<'_> {
 
     async fn fill(&self, source: &VolumeId, to: &VolumeId, size: u64) -> Result<(), ApiError> {
         let site = &self.task.site;
-        let used = storage::find(&site.world(), self.node, source)?
+        let used = storage::find(&site.pve_state(), self.node, source)?
             .map_or(0, |volume| volume.used.min(volume.size));
         if self.is_mirrored() {
             progress::mirror(self.task, &self.drive.key, size, used).await?;
@@ -173,14 +174,14 @@ impl DiskClone<'_> {
         } else {
             progress::copy(self.task, size, used).await?;
         }
-        storage::copy(&mut site.world(), (self.node, source), self.snapshot, (self.node, to))
+        storage::copy(&mut site.pve_state(), (self.node, source), self.snapshot, (self.node, to))
     }
 }
 
 /// Removes the volumes that a failed operation created. A volume that cannot be removed stays.
 pub(crate) fn remove_created(task: &TaskHandle, node: &str, made: &[VolumeId]) {
     for volume in made {
-        let freed = storage::free(&mut task.site.world(), node, volume);
+        let freed = storage::free(&mut task.site.pve_state(), node, volume);
         if let Err(error) = freed {
             task.log(error.to_string());
         }
@@ -191,14 +192,14 @@ pub(crate) fn remove_created(task: &TaskHandle, node: &str, made: &[VolumeId]) {
 pub(crate) async fn free(task: &TaskHandle, node: &str, volume: &VolumeId) -> Result<(), ApiError> {
     let site = &task.site;
     let (shared, kind) = {
-        let world = site.world();
-        let storage = world.storage_on(&volume.storage, node)?;
+        let pve_state = site.pve_state();
+        let storage = pve_state.storage_on(&volume.storage, node)?;
         (storage.shared, storage.kind)
     };
     let _guard = site.locks.storage(node, &volume.storage, shared).await?;
     progress::wait(task, Work::Allocate).await?;
-    let was_there = storage::find(&site.world(), node, volume)?.is_some();
-    storage::free(&mut site.world(), node, volume)?;
+    let was_there = storage::find(&site.pve_state(), node, volume)?.is_some();
+    storage::free(&mut site.pve_state(), node, volume)?;
     if was_there && matches!(kind, StorageKind::Lvm | StorageKind::LvmThin) {
         task.log(format!("  Logical volume \"{}\" successfully removed.", volume.name));
     }

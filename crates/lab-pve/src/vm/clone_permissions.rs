@@ -4,14 +4,14 @@
 use super::drive;
 use super::option_permissions::ConfigChange;
 use super::volume_references::volume_of;
+use crate::pve_state::{Caller, Config, PveState};
 use crate::schema::{self, FormatName};
-use crate::world::{Caller, Config, World};
 use crate::{ApiError, Release};
 
 /// Permission checks of a clone request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClonePermissions<'a> {
-    pub(crate) world: &'a World,
+    pub(crate) pve_state: &'a PveState,
     pub(crate) caller: &'a Caller,
     /// vmid of the new VM.
     pub(crate) vmid: u32,
@@ -22,10 +22,14 @@ impl ClonePermissions<'_> {
     pub(crate) fn check(&self, source: &Config, storage: Option<&str>) -> Result<bool, ApiError> {
         let shared = self.check_storages(source, storage)?;
         self.check_mappings(source)?;
-        let change =
-            ConfigChange { world: self.world, caller: self.caller, vmid: self.vmid, pool: None };
+        let change = ConfigChange {
+            pve_state: self.pve_state,
+            caller: self.caller,
+            vmid: self.vmid,
+            pool: None,
+        };
         change.check_bridges(source)?;
-        if self.world.release == Release::V9 {
+        if self.pve_state.release == Release::V9 {
             change.check_cpu_model(source, None)?;
         }
         Ok(shared)
@@ -38,11 +42,11 @@ impl ClonePermissions<'_> {
                 continue;
             }
             if drive.is_cdrom() && drive.file() == "cdrom" {
-                self.world.check(self.caller, "/", &["Sys.Console"])?;
+                self.pve_state.check(self.caller, "/", &["Sys.Console"])?;
                 continue;
             }
             let volume = volume_of(&drive)?;
-            all_shared &= self.world.storage(&volume.storage)?.shared;
+            all_shared &= self.pve_state.storage(&volume.storage)?.shared;
             if !drive.is_cdrom() {
                 self.allocate_on(target.unwrap_or(&volume.storage))?;
             }
@@ -55,7 +59,7 @@ impl ClonePermissions<'_> {
 
     fn allocate_on(&self, storage: &str) -> Result<(), ApiError> {
         let path = format!("/storage/{storage}");
-        self.world.check(self.caller, &path, &["Datastore.AllocateSpace"])
+        self.pve_state.check(self.caller, &path, &["Datastore.AllocateSpace"])
     }
 
     fn check_mappings(&self, source: &Config) -> Result<(), ApiError> {
@@ -72,8 +76,9 @@ impl ClonePermissions<'_> {
     }
 
     fn check_mapping(&self, key: &str, kind: &str, value: &str) -> Result<(), ApiError> {
-        let fields =
-            |format| schema::format(self.world.release, format).parse(value).unwrap_or_default();
+        let fields = |format| {
+            schema::format(self.pve_state.release, format).parse(value).unwrap_or_default()
+        };
         let (fields, name, raw) = match kind {
             "usb" => (fields(FormatName::Usb), "usb", "real"),
             "hostpci" => (fields(FormatName::HostPci), "pci", "non-mapped"),
@@ -98,6 +103,6 @@ impl ClonePermissions<'_> {
     }
 
     fn use_mapping(&self, path: &str) -> Result<(), ApiError> {
-        self.world.check(self.caller, path, &["Mapping.Use"])
+        self.pve_state.check(self.caller, path, &["Mapping.Use"])
     }
 }

@@ -8,10 +8,10 @@ use talmox_talos_config::cidata;
 use super::disk_creation::{Worker, lock_storage};
 use super::drive;
 use super::{cloudinit_text, option_permissions};
+use crate::pve_state::{Config, ContentType, PveState, VolumeId};
 use crate::schema::{self, FormatName};
 use crate::site::Site;
 use crate::storage::{self, Allocation};
-use crate::world::{Config, ContentType, VolumeId, World};
 use crate::{ApiError, digest};
 
 const DRIVE_KIB: u64 = 4 << 10;
@@ -50,7 +50,7 @@ pub(crate) fn volumes_of(config: &Config, vmid: u32) -> Vec<VolumeId> {
 /// A drive of another type than `nocloud` stays empty, because the image writer does not support folders.
 pub(crate) async fn write_drive(worker: &Worker, node: &str, vmid: u32) -> Result<(), ApiError> {
     let site = worker.site();
-    let config = site.world().vm(node, vmid)?.config.clone();
+    let config = site.pve_state().vm(node, vmid)?.config.clone();
     let volumes = volumes_of(&config, vmid);
     if volumes.is_empty() || kind(&config) != "nocloud" {
         return Ok(());
@@ -62,8 +62,8 @@ pub(crate) async fn write_drive(worker: &Worker, node: &str, vmid: u32) -> Resul
     for volume in &volumes {
         write_volume(worker, node, vmid, volume, &files).await?;
     }
-    let mut world = site.world();
-    let vm = world.vm_mut(node, vmid)?;
+    let mut pve_state = site.pve_state();
+    let vm = pve_state.vm_mut(node, vmid)?;
     if let Some(run) = &mut vm.run {
         // The running VM can read the new content now, so the options on the drive are recorded.
         let written = options(&vm.config);
@@ -82,20 +82,20 @@ async fn write_volume(
     files: &CloudinitFiles,
 ) -> Result<(), ApiError> {
     let site = worker.site();
-    if storage::find(&site.world(), node, volume)?.is_none() {
+    if storage::find(&site.pve_state(), node, volume)?.is_none() {
         make_volume(worker, node, vmid, volume).await?;
     }
-    storage::activate(&site.world(), node, volume)?;
+    storage::activate(&site.pve_state(), node, volume)?;
     worker.log("generating cloud-init ISO");
     let image = files.image()?;
     let blob = site.blobs.write(image.as_bytes()).map_err(|error| unwritable(&error))?;
-    let mut world = site.world();
-    let found = storage::find(&world, node, volume)?.cloned();
+    let mut pve_state = site.pve_state();
+    let found = storage::find(&pve_state, node, volume)?.cloned();
     if let Some(mut written) = found {
         let length = u64::try_from(image.as_bytes().len()).unwrap_or_default();
         written.used = written.used.max(length);
         written.blob = Some(blob);
-        storage::put(&mut world, node, volume, written)?;
+        storage::put(&mut pve_state, node, volume, written)?;
     }
     Ok(())
 }
@@ -112,9 +112,9 @@ async fn make_volume(
 ) -> Result<(), ApiError> {
     let site = worker.site();
     let (shared, format) = {
-        let world = site.world();
-        let format = storage::name_of(&world, volume)?.format;
-        (world.storage_on(&volume.storage, node)?.shared, format)
+        let pve_state = site.pve_state();
+        let format = storage::name_of(&pve_state, volume)?.format;
+        (pve_state.storage_on(&volume.storage, node)?.shared, format)
     };
     let name = volume.name.rsplit('/').next();
     let _guard = lock_storage(worker, node, &volume.storage, shared).await?;
@@ -128,7 +128,7 @@ async fn make_volume(
         kib: DRIVE_KIB,
         now: site.now(),
     };
-    storage::alloc(&mut site.world(), &new).map(drop)
+    storage::alloc(&mut site.pve_state(), &new).map(drop)
 }
 
 /// Files on a cloud-init drive.
@@ -142,19 +142,20 @@ struct CloudinitFiles {
 impl CloudinitFiles {
     /// Files that are generated from the options, or the snippets in `cicustom`.
     fn of(site: &Site, node: &str, vmid: u32, config: &Config) -> Result<Self, ApiError> {
-        let world = site.world();
-        let format = schema::format(world.release, FormatName::CiCustom);
+        let pve_state = site.pve_state();
+        let format = schema::format(pve_state.release, FormatName::CiCustom);
         let custom = config.get("cicustom").and_then(|text| format.parse(text).ok());
         let custom = custom.unwrap_or_default();
         let snippet = |part: &str| {
-            custom.get(part).map(|volume| snippet(&world, site, node, volume)).transpose()
+            custom.get(part).map(|volume| snippet(&pve_state, site, node, volume)).transpose()
         };
         let network = snippet("network")?;
         let user = snippet("user")?;
         let meta = snippet("meta")?;
         let vendor = snippet("vendor")?.unwrap_or_default();
         let user = user.unwrap_or_else(|| cloudinit_text::user(config, vmid, false));
-        let network = network.unwrap_or_else(|| cloudinit_text::network_v1(&world, node, config));
+        let network =
+            network.unwrap_or_else(|| cloudinit_text::network_v1(&pve_state, node, config));
         let meta = meta.unwrap_or_else(|| cloudinit_text::meta(&user, &network));
         Ok(Self { user, network, meta, vendor })
     }
@@ -175,34 +176,34 @@ impl CloudinitFiles {
 }
 
 /// Content of a snippet on a storage.
-fn snippet(world: &World, site: &Site, node: &str, text: &str) -> Result<String, ApiError> {
+fn snippet(pve_state: &PveState, site: &Site, node: &str, text: &str) -> Result<String, ApiError> {
     let malformed = || ApiError::failed(format!("unable to parse volume ID '{text}'\n"));
     let volume = VolumeId::parse(text).ok_or_else(malformed)?;
-    if storage::name_of(world, &volume)?.content != ContentType::Snippets {
+    if storage::name_of(pve_state, &volume)?.content != ContentType::Snippets {
         return Err(ApiError::failed(format!("{text} is not in the snippets directory")));
     }
-    let path = storage::path_of(world, &volume)?;
+    let path = storage::path_of(pve_state, &volume)?;
     let missing = || ApiError::failed(format!("can't open '{path}' - No such file or directory"));
-    let found = storage::find(world, node, &volume)?.ok_or_else(missing)?;
+    let found = storage::find(pve_state, node, &volume)?.ok_or_else(missing)?;
     let Some(blob) = &found.blob else { return Ok(String::new()) };
     std::fs::read_to_string(site.blobs.path(blob)).map_err(|_| missing())
 }
 
 /// Text for `GET cloudinit/dump`. It never contains the content of snippets.
 pub(crate) fn dump(
-    world: &World,
+    pve_state: &PveState,
     node: &str,
     vmid: u32,
     part: &str,
     mask_password: bool,
 ) -> Result<String, ApiError> {
-    let config = &world.vm(node, vmid)?.config;
+    let config = &pve_state.vm(node, vmid)?.config;
     let is_nocloud = kind(config) == "nocloud";
     let network = || {
         if is_nocloud {
-            cloudinit_text::network_v1(world, node, config)
+            cloudinit_text::network_v1(pve_state, node, config)
         } else {
-            cloudinit_text::interfaces(world, node, config)
+            cloudinit_text::interfaces(pve_state, node, config)
         }
     };
     Ok(match part {

@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 
 use super::identity::is_net;
 use crate::digest;
+use crate::pve_state::{Config, Host, PveState};
 use crate::schema::{self, Fields, FormatName};
-use crate::world::{Config, Host, World};
 
 /// `user-data` file.
 pub(crate) fn user(config: &Config, vmid: u32, mask_password: bool) -> String {
@@ -82,9 +82,9 @@ struct CardAddresses {
     gateway6: Option<String>,
 }
 
-fn cards(world: &World, config: &Config) -> Vec<CardAddresses> {
-    let nets = schema::format(world.release, FormatName::Net);
-    let ips = schema::format(world.release, FormatName::IpConfig);
+fn cards(pve_state: &PveState, config: &Config) -> Vec<CardAddresses> {
+    let nets = schema::format(pve_state.release, FormatName::Net);
+    let ips = schema::format(pve_state.release, FormatName::IpConfig);
     let mut cards = vec![];
     for (key, value) in config.iter().filter(|(key, _)| is_net(key)) {
         let number = key.trim_start_matches("net").to_owned();
@@ -127,8 +127,8 @@ fn split(ip: &str) -> (String, String) {
 }
 
 /// Search domains and name servers of the VM, or else those of the host.
-fn resolver(world: &World, node: &str, config: &Config) -> (Vec<String>, Vec<String>) {
-    let host = world.hosts.get(node).map(Host::resolver).unwrap_or_default();
+fn resolver(pve_state: &PveState, node: &str, config: &Config) -> (Vec<String>, Vec<String>) {
+    let host = pve_state.hosts.get(node).map(Host::resolver).unwrap_or_default();
     let setting = |key: &str| host.get(key).cloned();
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let search = config.get("searchdomain").cloned().or_else(|| setting("search"));
@@ -140,9 +140,9 @@ fn resolver(world: &World, node: &str, config: &Config) -> (Vec<String>, Vec<Str
 }
 
 /// `network-config` file in version 1. It identifies network cards by MAC address.
-pub(crate) fn network_v1(world: &World, node: &str, config: &Config) -> String {
+pub(crate) fn network_v1(pve_state: &PveState, node: &str, config: &Config) -> String {
     let mut text = "version: 1\nconfig:\n".to_owned();
-    for card in cards(world, config) {
+    for card in cards(pve_state, config) {
         let CardAddresses { number, mac, .. } = &card;
         text += &format!(
             "    - type: physical\n      name: eth{number}\n      mac_address: '{mac}'\n      subnets:\n"
@@ -169,7 +169,7 @@ pub(crate) fn network_v1(world: &World, node: &str, config: &Config) -> String {
         }
     }
     text += "    - type: nameserver\n";
-    let (search, servers) = resolver(world, node, config);
+    let (search, servers) = resolver(pve_state, node, config);
     for (name, values) in [("address", servers), ("search", search)] {
         if !values.is_empty() {
             text += &format!("      {name}:\n");
@@ -184,15 +184,15 @@ fn gateway_line(gateway: Option<&String>) -> String {
 }
 
 /// Network config in the format of `/etc/network/interfaces`, for config drives.
-pub(crate) fn interfaces(world: &World, node: &str, config: &Config) -> String {
+pub(crate) fn interfaces(pve_state: &PveState, node: &str, config: &Config) -> String {
     let mut text = "auto lo\niface lo inet loopback\n\n".to_owned();
-    let (search, servers) = resolver(world, node, config);
+    let (search, servers) = resolver(pve_state, node, config);
     for (name, values) in [("dns_nameservers", servers), ("dns_search", search)] {
         if !values.is_empty() {
             text += &format!("        {name} {}\n", values.join(" "));
         }
     }
-    for card in cards(world, config) {
+    for card in cards(pve_state, config) {
         let id = format!("eth{}", card.number);
         text += &format!("auto {id}\n");
         match card.ip.as_deref() {

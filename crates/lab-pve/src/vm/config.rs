@@ -7,8 +7,8 @@ use aws_lc_rs::digest;
 use serde_json::{Map, Value as Json, json};
 
 use super::drive;
+use crate::pve_state::{Config, PendingDelete, Vm};
 use crate::schema::{self, ValueKind};
-use crate::world::{Config, PendingDelete, Vm};
 use crate::{ApiError, Release};
 
 const HIDDEN_PASSWORD: &str = "**********";
@@ -183,7 +183,7 @@ pub(crate) fn normalize(config: &mut Config) {
 /// Replaces an empty value by a blank, as in the config file. An option for which a blank is invalid is dropped.
 pub(crate) fn normalize_empty(config: &mut Config) {
     let takes_blank =
-        |key: &str| schema::vm_option(Release::V9, key).is_some_and(|option| option.takes(" "));
+        |key: &str| schema::vm_option(Release::V9, key).is_some_and(|option| option.accepts(" "));
     config.retain(|key, value| !value.is_empty() || key == "description" || takes_blank(key));
     for (_, value) in config.iter_mut().filter(|(key, _)| *key != "description") {
         if value.is_empty() {

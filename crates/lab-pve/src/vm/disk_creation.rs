@@ -7,10 +7,10 @@ use talmox_lab_environment::Work;
 use super::drive::{self, Drive, DriveSource};
 use super::option_permissions::{ConfigChange, no_storage};
 use crate::ApiError;
+use crate::pve_state::{Caller, Config, ContentType, PveState, VolumeId};
 use crate::site::Site;
 use crate::storage::{self, Allocation};
 use crate::task::TaskHandle;
-use crate::world::{Caller, Config, ContentType, VolumeId, World};
 
 const CLOUDINIT_KIB: u64 = 4 << 10;
 const TPM_STATE_KIB: u64 = 4 << 10;
@@ -98,13 +98,13 @@ impl DiskCreator<'_> {
     }
 
     pub(crate) fn remove_created(&self, volumes: &[VolumeId]) {
-        let mut world = self.worker.site().world();
+        let mut pve_state = self.worker.site().pve_state();
         for volume in volumes {
             // A volume that cannot be removed stays, as in Proxmox.
-            if let Err(error) = storage::free(&mut world, self.node, volume) {
-                drop(world);
+            if let Err(error) = storage::free(&mut pve_state, self.node, volume) {
+                drop(pve_state);
                 self.worker.warn(&error.to_string());
-                world = self.worker.site().world();
+                pve_state = self.worker.site().pve_state();
             }
         }
     }
@@ -141,7 +141,7 @@ impl DiskCreator<'_> {
                 false
             }
             DriveSource::Path(path) => {
-                self.change(&self.worker.site().world()).check_path()?;
+                self.change(&self.worker.site().pve_state()).check_path()?;
                 return Err(ApiError::failed(format!(
                     "unable to open file '{path}' - no such device"
                 )));
@@ -155,8 +155,8 @@ impl DiskCreator<'_> {
         Ok(())
     }
 
-    fn change<'w>(&'w self, world: &'w World) -> ConfigChange<'w> {
-        ConfigChange { world, caller: self.caller, vmid: self.vmid, pool: None }
+    fn change<'w>(&'w self, pve_state: &'w PveState) -> ConfigChange<'w> {
+        ConfigChange { pve_state, caller: self.caller, vmid: self.vmid, pool: None }
     }
 
     fn or_default(&self, storage: Option<String>) -> Result<String, ApiError> {
@@ -175,7 +175,7 @@ impl DiskCreator<'_> {
     }
 
     async fn new_cloudinit(&self, drive: &mut Drive, storage: &str) -> Result<VolumeId, ApiError> {
-        let has_files = self.worker.site().world().storage(storage)?.kind.has_files();
+        let has_files = self.worker.site().pve_state().storage(storage)?.kind.has_files();
         let default = if has_files { "qcow2" } else { "raw" };
         let format = drive.remove("format").unwrap_or_else(|| default.to_owned());
         let mut name = format!("vm-{}-cloudinit", self.vmid);
@@ -221,12 +221,12 @@ impl DiskCreator<'_> {
         kib: u64,
     ) -> Result<VolumeId, ApiError> {
         let site = self.worker.site();
-        let shared = site.world().storage_on(storage, self.node)?.shared;
+        let shared = site.pve_state().storage_on(storage, self.node)?.shared;
         let _guard = lock_storage(self.worker, self.node, storage, shared).await?;
         self.worker.wait(Work::Allocate, storage).await?;
         let now = site.now();
         let new = Allocation { node: self.node, storage, vmid: self.vmid, format, name, kib, now };
-        storage::alloc(&mut site.world(), &new)
+        storage::alloc(&mut site.pve_state(), &new)
     }
 
     /// Converts a new disk to a base volume if the VM is a template.
@@ -234,7 +234,7 @@ impl DiskCreator<'_> {
         if self.existing.get("template").is_none_or(|value| value != "1") {
             return Ok(volume);
         }
-        storage::create_base(&mut self.worker.site().world(), self.node, &volume)
+        storage::create_base(&mut self.worker.site().pve_state(), self.node, &volume)
     }
 
     async fn import(
@@ -248,16 +248,16 @@ impl DiskCreator<'_> {
             return Err(ApiError::failed(format!("failed to stat '{source}'")));
         };
         let (info, format) = {
-            let world = site.world();
-            let name = storage::name_of(&world, &source)?;
+            let pve_state = site.pve_state();
+            let name = storage::name_of(&pve_state, &source)?;
             if name.content == ContentType::Import {
-                storage::check_untrusted(&world, self.node, &source)?;
+                storage::check_untrusted(&pve_state, self.node, &source)?;
             }
-            let target = world.storage(storage)?;
+            let target = pve_state.storage(storage)?;
             // Without a requested format, the image keeps its format if the storage supports it.
             let requested = drive.get("format").or(Some(name.format));
             let format = storage::format_or_default(target, requested).to_owned();
-            let info = storage::size_info(&world, self.node, &source);
+            let info = storage::size_info(&pve_state, self.node, &source);
             let missing = || ApiError::failed(format!("could not get size of {source}"));
             let info = info.and_then(|info| info.ok_or_else(missing));
             (info.map_err(|error| cannot_import(&source, &error))?, format)
@@ -289,14 +289,14 @@ impl DiskCreator<'_> {
 
     async fn fill(&self, source: &VolumeId, volume: &VolumeId, bytes: u64) -> Result<(), ApiError> {
         self.worker.wait(Work::Copy { bytes }, &volume.storage).await?;
-        let mut world = self.worker.site().world();
-        storage::copy(&mut world, (self.node, source), None, (self.node, volume))
+        let mut pve_state = self.worker.site().pve_state();
+        storage::copy(&mut pve_state, (self.node, source), None, (self.node, volume))
             .map_err(|error| cannot_import(source, &error))
     }
 
     fn size_of(&self, volume: &VolumeId) -> Result<u64, ApiError> {
-        let world = self.worker.site().world();
-        let info = storage::size_info(&world, self.node, volume)?;
+        let pve_state = self.worker.site().pve_state();
+        let info = storage::size_info(&pve_state, self.node, volume)?;
         let missing = || ApiError::failed(format!("volume {volume} does not exist"));
         info.map(|info| info.size).filter(|size| *size > 0).ok_or_else(missing)
     }
@@ -309,9 +309,9 @@ impl DiskCreator<'_> {
         made: &Config,
     ) -> Result<u64, ApiError> {
         let key = &drive.key;
-        let world = self.worker.site().world();
-        let kind = self.change(&world).check_volume(volume, None)?;
-        let name = storage::name_of(&world, volume)?;
+        let pve_state = self.worker.site().pve_state();
+        let kind = self.change(&pve_state).check_volume(volume, None)?;
+        let name = storage::name_of(&pve_state, volume)?;
         if !matches!(kind, ContentType::Images | ContentType::Iso) {
             return Err(ApiError::failed(format!(
                 "cannot use volume {volume} - content type needs to be 'images' or 'iso'"
@@ -328,8 +328,8 @@ impl DiskCreator<'_> {
         if drive.is_cloudinit() {
             self.check_only_cloudinit(key, made)?;
         }
-        storage::activate(&world, self.node, volume)?;
-        drop(world);
+        storage::activate(&pve_state, self.node, volume)?;
+        drop(pve_state);
         self.size_of(volume)
     }
 }
@@ -378,7 +378,7 @@ fn gib_to_kib(size: &str) -> u64 {
 }
 
 /// Checks and normalizes drives before their volumes are created.
-pub(crate) fn check_drives(world: &World, config: &mut Config) -> Result<(), ApiError> {
+pub(crate) fn check_drives(pve_state: &PveState, config: &mut Config) -> Result<(), ApiError> {
     for (key, value) in config.iter_mut().filter(|(key, _)| drive::is_slot(key)) {
         let mut drive = Drive::parse(key, value)
             .ok_or_else(|| ApiError::parameter(key, "unable to parse drive options"))?;
@@ -395,7 +395,7 @@ pub(crate) fn check_drives(world: &World, config: &mut Config) -> Result<(), Api
             return Err(ApiError::parameter(key, text));
         }
         if let DriveSource::Volume(volume) = drive.source() {
-            let kind = storage::name_of(world, &volume)?.content;
+            let kind = storage::name_of(pve_state, &volume)?.content;
             if kind == ContentType::Iso && !drive.is_cdrom() {
                 let text = "explicit 'media=cdrom' is required for iso images";
                 return Err(ApiError::parameter(key, text));

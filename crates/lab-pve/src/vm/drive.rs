@@ -3,8 +3,8 @@
 use regex_lite::Regex;
 use std::sync::LazyLock;
 
+use crate::pve_state::{Config, VolumeId};
 use crate::schema::{self, Fields, Format};
-use crate::world::{Config, VolumeId};
 
 /// Whether an option is a drive. `unusedN` is not a drive.
 pub(crate) fn is_slot(key: &str) -> bool {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::pve_state::{Config, Mapping, PveState};
 use crate::schema::{self, FormatName};
-use crate::world::{Config, Mapping, World};
 
 /// Devices of a VM that do not migrate with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,9 +24,9 @@ pub(crate) struct MappedDevice {
 }
 
 impl LocalResources {
-    pub(crate) fn of(world: &World, config: &Config, running: bool) -> Self {
+    pub(crate) fn of(pve_state: &PveState, config: &Config, running: bool) -> Self {
         let mut found = Self::default();
-        for host in world.hosts.keys() {
+        for host in pve_state.hosts.keys() {
             found.missing.insert(host.clone(), vec![]);
         }
         if running {
@@ -38,7 +38,7 @@ impl LocalResources {
         for (key, value) in config {
             let kind = key.trim_end_matches(|c: char| c.is_ascii_digit());
             if kind != key {
-                found.add_device(world, key, kind, value, running);
+                found.add_device(pve_state, key, kind, value, running);
             }
         }
         found
@@ -50,9 +50,16 @@ impl LocalResources {
         self.blocking.iter().filter(mapped).map(String::as_str).collect()
     }
 
-    fn add_device(&mut self, world: &World, key: &str, kind: &str, value: &str, running: bool) {
+    fn add_device(
+        &mut self,
+        pve_state: &PveState,
+        key: &str,
+        kind: &str,
+        value: &str,
+        running: bool,
+    ) {
         let field = |format, name: &str| {
-            let fields = schema::format(world.release, format).parse(value).unwrap_or_default();
+            let fields = schema::format(pve_state.release, format).parse(value).unwrap_or_default();
             fields.get(name).map(str::to_owned)
         };
         match kind {
@@ -62,14 +69,14 @@ impl LocalResources {
                     return;
                 }
                 if let Some(name) = field(FormatName::Usb, "mapping") {
-                    self.note_mapping(world, key, world.mappings.usb.get(&name));
+                    self.note_mapping(pve_state, key, pve_state.mappings.usb.get(&name));
                     self.mapped.insert(key.to_owned(), MappedDevice { name, live: false });
                 }
             }
             "hostpci" => {
                 if let Some(name) = field(FormatName::HostPci, "mapping") {
-                    let mapping = world.mappings.pci.get(&name);
-                    self.note_mapping(world, key, mapping);
+                    let mapping = pve_state.mappings.pci.get(&name);
+                    self.note_mapping(pve_state, key, mapping);
                     let live = mapping.is_some_and(|mapping| {
                         let option = mapping.options.get("live-migration-capable");
                         option.is_some_and(|value| value == "1")
@@ -83,7 +90,7 @@ impl LocalResources {
             }
             "virtiofs" => {
                 let name = field(FormatName::VirtioFs, "dirid").unwrap_or_default();
-                self.note_mapping(world, key, None);
+                self.note_mapping(pve_state, key, None);
                 self.mapped.insert(key.to_owned(), MappedDevice { name, live: false });
             }
             "serial" if value == "socket" => return,
@@ -93,8 +100,8 @@ impl LocalResources {
         self.blocking.push(key.to_owned());
     }
 
-    fn note_mapping(&mut self, world: &World, key: &str, mapping: Option<&Mapping>) {
-        for host in world.hosts.keys() {
+    fn note_mapping(&mut self, pve_state: &PveState, key: &str, mapping: Option<&Mapping>) {
+        for host in pve_state.hosts.keys() {
             let is_here =
                 |entry: &String| entry.split(',').any(|part| part == format!("node={host}"));
             if !mapping.is_some_and(|mapping| mapping.entries.iter().any(is_here)) {

@@ -3,9 +3,9 @@
 use super::migration::{Migration, info};
 use super::volume_references::{self, VolumeReference};
 use crate::ApiError;
+use crate::pve_state::{PveState, StorageKind, VolumeId};
 use crate::storage::{self, Allocation, Feature};
 use crate::task::TaskHandle;
-use crate::world::{StorageKind, VolumeId, World};
 
 /// Volume on a local storage that a migration moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,10 +55,10 @@ pub(super) fn scan(
     let mut found = vec![];
     let mut errors: Vec<String> = vec![];
     {
-        let world = task.site.world();
-        let vm = world.vm(&migration.node, migration.vmid)?;
+        let pve_state = task.site.pve_state();
+        let vm = pve_state.vm(&migration.node, migration.vmid)?;
         for (file, reference) in volume_references::references(vm) {
-            match check_volume(migration, &world, &file, &reference, running) {
+            match check_volume(migration, &pve_state, &file, &reference, running) {
                 Ok(volume) => found.extend(volume),
                 Err(api_error) if file == "cdrom" => errors.push(api_error.to_string()),
                 Err(api_error) => {
@@ -102,7 +102,7 @@ pub(super) fn scan(
 
 fn check_volume(
     migration: &Migration,
-    world: &World,
+    pve_state: &PveState,
     file: &str,
     reference: &VolumeReference,
     running: bool,
@@ -119,17 +119,17 @@ fn check_volume(
     }
     let unknown = || ApiError::failed(format!("unable to parse volume ID '{file}'"));
     let id = VolumeId::parse(file).ok_or_else(unknown)?;
-    let target = migration.check_storage(world, &id)?;
-    let from = world.storage(&id.storage)?;
+    let target = migration.check_storage(pve_state, &id)?;
+    let from = pve_state.storage(&id.storage)?;
     if from.shared {
         return Ok(None);
     }
-    storage::activate(world, &migration.node, &id)?;
-    let name = storage::name_of(world, &id)?;
+    storage::activate(pve_state, &migration.node, &id)?;
+    let name = storage::name_of(pve_state, &id)?;
     let volume = LocalVolume {
         role: VolumeRole::of(reference),
         slot: reference.slot.clone(),
-        used: storage::find(world, &migration.node, &id)?.map_or(0, |it| it.used.min(it.size)),
+        used: storage::find(pve_state, &migration.node, &id)?.map_or(0, |it| it.used.min(it.size)),
         id,
         target,
     };
@@ -150,7 +150,7 @@ fn check_volume(
             return reject("non-migratable snapshot exists");
         }
     }
-    if storage::is_base_in_use(world, &migration.node, &volume.id)? {
+    if storage::is_base_in_use(pve_state, &migration.node, &volume.id)? {
         return reject("referenced by linked clone(s)");
     }
     if let Some(base) = name.base {
@@ -161,10 +161,10 @@ fn check_volume(
 }
 
 /// Rejects an offline transfer if the two storage types have no common export format.
-pub(super) fn check_transfer(world: &World, volume: &LocalVolume) -> Result<(), ApiError> {
-    let from = world.storage(&volume.id.storage)?.kind;
-    let to = world.storage(&volume.target)?.kind;
-    let is_raw = storage::name_of(world, &volume.id)?.format == "raw";
+pub(super) fn check_transfer(pve_state: &PveState, volume: &LocalVolume) -> Result<(), ApiError> {
+    let from = pve_state.storage(&volume.id.storage)?.kind;
+    let to = pve_state.storage(&volume.target)?.kind;
+    let is_raw = storage::name_of(pve_state, &volume.id)?.format == "raw";
     if from == to || is_raw || from.has_files() && to.has_files() {
         return Ok(());
     }
@@ -174,7 +174,7 @@ pub(super) fn check_transfer(world: &World, volume: &LocalVolume) -> Result<(), 
 
 /// Creates the volume on the target host. The name stays the same if it is free there.
 pub(super) fn create_on_target(
-    world: &mut World,
+    pve_state: &mut PveState,
     node: &str,
     target: &str,
     volume: &LocalVolume,
@@ -182,20 +182,20 @@ pub(super) fn create_on_target(
     now: u64,
 ) -> Result<VolumeId, ApiError> {
     let id = &volume.id;
-    let kind = world.storage(&id.storage)?.kind;
-    let to = world.storage_on(&volume.target, target)?;
-    let Some(source) = storage::find(world, node, id)?.cloned() else {
+    let kind = pve_state.storage(&id.storage)?.kind;
+    let to = pve_state.storage_on(&volume.target, target)?;
+    let Some(source) = storage::find(pve_state, node, id)?.cloned() else {
         return Err(ApiError::failed(format!("volume '{id}' does not exist")));
     };
     let same = VolumeId::new(&volume.target, &id.name);
-    if kind == to.kind && storage::find(world, target, &same)?.is_none() {
+    if kind == to.kind && storage::find(pve_state, target, &same)?.is_none() {
         if source.used > storage::room(to, target) {
             return Err(ApiError::failed("No space left on device"));
         }
-        storage::put(world, target, &same, source)?;
+        storage::put(pve_state, target, &same, source)?;
         return Ok(same);
     }
-    let name = storage::name_of(world, id)?;
+    let name = storage::name_of(pve_state, id)?;
     let format = storage::format_or_default(to, Some(name.format)).to_owned();
     let new = Allocation {
         node: target,
@@ -206,11 +206,11 @@ pub(super) fn create_on_target(
         kib: source.size.div_ceil(1024),
         now,
     };
-    let made = storage::alloc(world, &new)?;
-    storage::copy(world, (node, id), None, (target, &made))?;
-    let can = storage::can(world, &made, Feature::Template, None)?;
+    let made = storage::alloc(pve_state, &new)?;
+    storage::copy(pve_state, (node, id), None, (target, &made))?;
+    let can = storage::can(pve_state, &made, Feature::Template, None)?;
     if name.is_base && can {
-        return storage::create_base(world, target, &made);
+        return storage::create_base(pve_state, target, &made);
     }
     Ok(made)
 }

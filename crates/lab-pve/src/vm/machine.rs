@@ -1,7 +1,7 @@
 //! Machine types such as `q35` and `pc-i440fx-9.2+pve1`.
 
+use crate::pve_state::PveState;
 use crate::schema::{self, FormatName};
-use crate::world::World;
 use crate::{ApiError, Release};
 
 /// Machine type in a `machine` option.
@@ -58,14 +58,14 @@ pub(crate) fn running(release: Release, machine: Option<&String>) -> String {
 /// Machine type to store in the config. For Windows guests, Proxmox stores it with a version, because Windows does not tolerate
 /// a change of the machine type.
 pub(crate) fn pinned(
-    world: &World,
+    pve_state: &PveState,
     machine: Option<&String>,
     ostype: &str,
 ) -> Result<Option<String>, ApiError> {
-    let format = schema::format(world.release, FormatName::Machine);
+    let format = schema::format(pve_state.release, FormatName::Machine);
     let mut fields = machine.and_then(|machine| format.parse(machine).ok()).unwrap_or_default();
     if is_windows(ostype) {
-        let version = world.release.qemu().rsplit_once('.').map_or("", |(version, _)| version);
+        let version = pve_state.release.qemu().rsplit_once('.').map_or("", |(version, _)| version);
         match fields.get("type") {
             None | Some("pc") => fields.set("type", format!("pc-i440fx-{version}")),
             Some("q35") => fields.set("type", format!("pc-q35-{version}")),

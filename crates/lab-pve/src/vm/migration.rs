@@ -11,9 +11,9 @@ use super::volume_references::volume_of;
 use super::{config, drive, memory, progress, timestamp, volume_references};
 use crate::ApiError;
 use crate::lock::CALL_LOCK_TIMEOUT;
+use crate::pve_state::{PveState, Vm, VolumeId};
 use crate::storage;
 use crate::task::TaskHandle;
-use crate::world::{Vm, VolumeId, World};
 
 /// Parameters of a migration.
 #[derive(Debug)]
@@ -86,26 +86,26 @@ impl Migration {
 
     /// Checks that the VM can migrate, and returns whether it is running.
     fn prepare(&self, task: &TaskHandle) -> Result<bool, ApiError> {
-        let world = task.site.world();
-        let vm = world.vm(&self.node, self.vmid)?;
+        let pve_state = task.site.pve_state();
+        let vm = pve_state.vm(&self.node, self.vmid)?;
         config::check_lock(vm)?;
         let running = vm.is_running();
         if running && !self.online {
             return Err(ApiError::failed("can't migrate running VM without --online"));
         }
-        self.check_devices(&world, vm, running)?;
+        self.check_devices(&pve_state, vm, running)?;
         for drive in drive::drives(&vm.config).iter().filter(|drive| !drive.is_cdrom()) {
-            self.check_storage(&world, &volume_of(drive)?)?;
+            self.check_storage(&pve_state, &volume_of(drive)?)?;
         }
-        if !world.hosts.get(&self.target).is_some_and(|host| host.online) {
+        if !pve_state.hosts.get(&self.target).is_some_and(|host| host.online) {
             return Err(ApiError::failed("Can't connect to destination address using public key"));
         }
         Ok(running)
     }
 
-    fn check_devices(&self, world: &World, vm: &Vm, running: bool) -> Result<(), ApiError> {
+    fn check_devices(&self, pve_state: &PveState, vm: &Vm, running: bool) -> Result<(), ApiError> {
         let target = &self.target;
-        let local = LocalResources::of(world, &vm.config, running);
+        let local = LocalResources::of(pve_state, &vm.config, running);
         let blocking = local.unmapped();
         if !blocking.is_empty() && (running || !self.force) {
             return Err(ApiError::failed(format!(
@@ -138,14 +138,14 @@ impl Migration {
     /// Target storage of a volume, or an error if that storage does not support the content type.
     pub(super) fn check_storage(
         &self,
-        world: &World,
+        pve_state: &PveState,
         volume: &VolumeId,
     ) -> Result<String, ApiError> {
-        let from = world.storage_on(&volume.storage, &self.node)?;
+        let from = pve_state.storage_on(&volume.storage, &self.node)?;
         let mapped = self.storages.target(&volume.storage);
         let id = if from.shared { &volume.storage } else { mapped };
-        let kind = storage::name_of(world, volume)?.content;
-        if !world.storage_on(id, &self.target)?.content.contains(&kind) {
+        let kind = storage::name_of(pve_state, volume)?.content;
+        if !pve_state.storage_on(id, &self.target)?.content.contains(&kind) {
             return Err(ApiError::failed(format!(
                 "{volume}: content type '{}' is not available on storage '{id}'",
                 kind.name()
@@ -163,10 +163,10 @@ impl Migration {
     ) -> Result<Vec<LocalVolume>, ApiError> {
         let (vmid, target) = (self.vmid, &self.target);
         let address = {
-            let mut world = task.site.world();
-            let vm = world.vm_mut(&self.node, vmid)?;
+            let mut pve_state = task.site.pve_state();
+            let vm = pve_state.vm_mut(&self.node, vmid)?;
             vm.config.insert("lock".to_owned(), "migrate".to_owned());
-            world.hosts.get(target).map(|host| host.ip.clone()).unwrap_or_default()
+            pve_state.hosts.get(target).map(|host| host.ip.clone()).unwrap_or_default()
         };
         info(task, &format!("starting migration of VM {vmid} to node '{target}' ({address})"));
         let volumes = local_volumes::scan(self, task, running).map_err(|error| {
@@ -197,11 +197,11 @@ impl Migration {
     ) -> Result<VolumeId, ApiError> {
         let site = &task.site;
         if !mirrored {
-            local_volumes::check_transfer(&site.world(), volume)?;
+            local_volumes::check_transfer(&site.pve_state(), volume)?;
         }
         progress::wait(task, Work::Fetch { bytes: volume.used }).await?;
         local_volumes::create_on_target(
-            &mut site.world(),
+            &mut site.pve_state(),
             &self.node,
             &self.target,
             volume,
@@ -232,9 +232,9 @@ impl Migration {
             moved.insert(volume.id.clone(), copied);
         }
         let bytes = {
-            let world = task.site.world();
-            let vm = world.vm(&self.node, vmid)?;
-            memory::mib(&world, vm.config.get("memory").map(String::as_str)) << 20
+            let pve_state = task.site.pve_state();
+            let vm = pve_state.vm(&self.node, vmid)?;
+            memory::mib(&pve_state, vm.config.get("memory").map(String::as_str)) << 20
         };
         let uri = format!("unix:/run/qemu-server/{vmid}.migrate");
         info(task, &format!("starting online/live migration on {uri}"));
@@ -255,25 +255,25 @@ impl Migration {
         task: &TaskHandle,
         moved: &BTreeMap<VolumeId, VolumeId>,
     ) -> Result<(), ApiError> {
-        let mut world = task.site.world();
-        let vm = world.vm_mut(&self.node, self.vmid)?;
+        let mut pve_state = task.site.pve_state();
+        let vm = pve_state.vm_mut(&self.node, self.vmid)?;
         volume_references::replace(vm, moved);
         vm.node.clone_from(&self.target);
         vm.config.remove("lock");
         for old in moved.keys() {
-            storage::free(&mut world, &self.node, old)?;
+            storage::free(&mut pve_state, &self.node, old)?;
         }
         Ok(())
     }
 
     fn clean_up_target(&self, task: &TaskHandle, moved: &BTreeMap<VolumeId, VolumeId>) {
-        let mut world = task.site.world();
-        if let Ok(vm) = world.vm_mut(&self.node, self.vmid) {
+        let mut pve_state = task.site.pve_state();
+        if let Ok(vm) = pve_state.vm_mut(&self.node, self.vmid) {
             vm.config.remove("lock");
         }
         for new in moved.values() {
             // A volume that cannot be removed stays on the target.
-            drop(storage::free(&mut world, &self.target, new));
+            drop(storage::free(&mut pve_state, &self.target, new));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Network cards of a VM: the options `net0`, `net1` and their property strings.
 
 use crate::Release;
+use crate::pve_state::Config;
 use crate::schema::{self, FormatName};
-use crate::world::Config;
 
 /// Network card of a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]

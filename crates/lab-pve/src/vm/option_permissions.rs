@@ -3,15 +3,15 @@
 use super::drive::{self, Drive, DriveSource};
 use super::identity::is_net;
 use crate::permission::permission_denied;
+use crate::pve_state::{Caller, Config, ContentType, PveState, VolumeId};
 use crate::schema::{self, FormatName};
 use crate::storage;
-use crate::world::{Caller, Config, ContentType, VolumeId, World};
 use crate::{ApiError, Release};
 
 /// Change of a VM config by a caller. `pool` is the pool of a VM that is being created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConfigChange<'a> {
-    pub(crate) world: &'a World,
+    pub(crate) pve_state: &'a PveState,
     pub(crate) caller: &'a Caller,
     pub(crate) vmid: u32,
     pub(crate) pool: Option<&'a str>,
@@ -67,7 +67,7 @@ const CLOUDINIT: &[&str] = &[
 
 impl ConfigChange<'_> {
     fn vm(&self, privileges: &[&str]) -> Result<(), ApiError> {
-        self.world.check_vm(self.caller, self.vmid, self.pool, privileges)
+        self.pve_state.check_vm(self.caller, self.vmid, self.pool, privileges)
     }
 
     /// Checks the privileges that the option names require.
@@ -105,7 +105,7 @@ impl ConfigChange<'_> {
             self.vm(&["VM.Config.Options"])?;
             // The start order of a VM also affects other VMs of the host.
             if key == "startup" {
-                self.world.check(self.caller, "/", &["Sys.Modify"])?;
+                self.pve_state.check(self.caller, "/", &["Sys.Modify"])?;
             }
             return Ok(());
         }
@@ -129,11 +129,11 @@ impl ConfigChange<'_> {
 
     fn vm_any(&self, privileges: &[&str]) -> Result<(), ApiError> {
         let by_pool =
-            |pool| self.world.allowed_any(self.caller, &format!("/pool/{pool}"), privileges);
+            |pool| self.pve_state.allowed_any(self.caller, &format!("/pool/{pool}"), privileges);
         if self.pool.is_some_and(by_pool) {
             return Ok(());
         }
-        self.world.check_any(self.caller, &format!("/vms/{}", self.vmid), privileges)
+        self.pve_state.check_any(self.caller, &format!("/vms/{}", self.vmid), privileges)
     }
 
     /// Checks the privileges that the device options of a new VM require.
@@ -167,7 +167,7 @@ impl ConfigChange<'_> {
                 self.vm(&["VM.Config.HWType"])?;
                 let fields = self.fields(FormatName::Rng, value);
                 if fields.get("source") == Some("/dev/hwrng") {
-                    self.world.check(self.caller, "/mapping/hwrng", &["Mapping.Use"])?;
+                    self.pve_state.check(self.caller, "/mapping/hwrng", &["Mapping.Use"])?;
                 }
                 Ok(())
             }
@@ -175,14 +175,14 @@ impl ConfigChange<'_> {
                 self.vm(&["VM.Config.Disk"])?;
                 let fields = self.fields(FormatName::VirtioFs, value);
                 let dir = fields.get("dirid").unwrap_or_default();
-                self.world.check(self.caller, &format!("/mapping/dir/{dir}"), &["Mapping.Use"])
+                self.pve_state.check(self.caller, &format!("/mapping/dir/{dir}"), &["Mapping.Use"])
             }
             _ => Ok(()),
         }
     }
 
     fn fields(&self, format: FormatName, value: &str) -> schema::Fields {
-        schema::format(self.world.release, format).parse(value).unwrap_or_default()
+        schema::format(self.pve_state.release, format).parse(value).unwrap_or_default()
     }
 
     fn check_usb(&self, key: &str, value: &str) -> Result<(), ApiError> {
@@ -194,7 +194,7 @@ impl ConfigChange<'_> {
                 Err(ApiError::failed(format!("only root can set '{key}' config for real devices")))
             }
             (None, Some(id)) => {
-                self.world.check(self.caller, &format!("/mapping/usb/{id}"), &["Mapping.Use"])
+                self.pve_state.check(self.caller, &format!("/mapping/usb/{id}"), &["Mapping.Use"])
             }
             (None, None) => Err(ApiError::failed("either 'host' or 'mapping' must be set.")),
         }
@@ -209,7 +209,11 @@ impl ConfigChange<'_> {
                 )));
             }
             (None, Some(id)) => {
-                self.world.check(self.caller, &format!("/mapping/pci/{id}"), &["Mapping.Use"])?;
+                self.pve_state.check(
+                    self.caller,
+                    &format!("/mapping/pci/{id}"),
+                    &["Mapping.Use"],
+                )?;
                 self.vm(&["VM.Config.HWType"])?;
             }
             (None, None) => {
@@ -250,9 +254,9 @@ impl ConfigChange<'_> {
             let tag = fields.get("tag").and_then(|tag| tag.parse().ok());
             match fields.get("bridge") {
                 Some(bridge) => {
-                    self.world.check_bridge(self.caller, bridge, tag, fields.get("trunks"))?;
+                    self.pve_state.check_bridge(self.caller, bridge, tag, fields.get("trunks"))?;
                 }
-                None if self.world.release == Release::V8 => {
+                None if self.pve_state.release == Release::V8 => {
                     return Err(ApiError::failed("no sdn vnet ID specified"));
                 }
                 None => {}
@@ -275,7 +279,7 @@ impl ConfigChange<'_> {
         let unchanged = old.and_then(model).is_some_and(|old| old == new);
         match new.strip_prefix("custom-") {
             Some(name) if !unchanged => {
-                self.world.check(self.caller, &format!("/mapping/cpu/{name}"), &["Mapping.Use"])
+                self.pve_state.check(self.caller, &format!("/mapping/cpu/{name}"), &["Mapping.Use"])
             }
             _ => Ok(()),
         }
@@ -306,19 +310,23 @@ impl ConfigChange<'_> {
     }
 
     fn allocate_on(&self, storage: &str) -> Result<(), ApiError> {
-        self.world.check(self.caller, &format!("/storage/{storage}"), &["Datastore.AllocateSpace"])
+        self.pve_state.check(
+            self.caller,
+            &format!("/storage/{storage}"),
+            &["Datastore.AllocateSpace"],
+        )
     }
 
     fn check_source(&self, drive: &Drive, default_storage: Option<&str>) -> Result<(), ApiError> {
         match drive.source() {
             DriveSource::None | DriveSource::NewCloudinit { .. } => {}
             DriveSource::HostCdrom if drive.is_cdrom() => {
-                self.world.check(self.caller, "/", &["Sys.Console"])?;
+                self.pve_state.check(self.caller, "/", &["Sys.Console"])?;
             }
             DriveSource::New { storage, .. } if !drive.is_cdrom() => {
                 let storage = storage.as_deref().or(default_storage).ok_or_else(no_storage)?;
                 self.allocate_on(storage)?;
-                if !self.world.storage(storage)?.content.contains(&ContentType::Images) {
+                if !self.pve_state.storage(storage)?.content.contains(&ContentType::Images) {
                     let text = format!("storage '{storage}' does not support vm images");
                     return Err(ApiError::parameter("storage", text));
                 }
@@ -344,7 +352,7 @@ impl ConfigChange<'_> {
         let Some(volume) = VolumeId::parse(source).filter(|_| !source.starts_with('/')) else {
             return self.check_path();
         };
-        let name = storage::name_of(self.world, &volume)?;
+        let name = storage::name_of(self.pve_state, &volume)?;
         if !matches!(name.content, ContentType::Images | ContentType::Import) {
             let text = format!(
                 "{source} has wrong type '{}' - needs to be 'images' or 'import'",
@@ -353,7 +361,9 @@ impl ConfigChange<'_> {
             return Err(ApiError::parameter(&drive.key, text));
         }
         match name.owner {
-            Some(owner) => self.world.check(self.caller, &format!("/vms/{owner}"), &["VM.Clone"]),
+            Some(owner) => {
+                self.pve_state.check(self.caller, &format!("/vms/{owner}"), &["VM.Clone"])
+            }
             None => self.check_volume(&volume, None).map(drop),
         }
     }
@@ -364,15 +374,15 @@ impl ConfigChange<'_> {
         volume: &VolumeId,
         wanted: Option<ContentType>,
     ) -> Result<ContentType, ApiError> {
-        let (world, caller) = (self.world, self.caller);
-        let name = storage::name_of(world, volume)?;
+        let (pve_state, caller) = (self.pve_state, self.caller);
+        let name = storage::name_of(pve_state, volume)?;
         if let Some(wanted) = wanted.filter(|wanted| *wanted != name.content) {
             return Err(ApiError::failed(format!(
                 "unable to use volume {volume} - content type needs to be '{}'",
                 wanted.name()
             )));
         }
-        storage::check_access(world, caller, Some(self.vmid), volume)?;
+        storage::check_access(pve_state, caller, Some(self.vmid), volume)?;
         Ok(name.content)
     }
 
@@ -400,9 +410,9 @@ impl ConfigChange<'_> {
     /// Checks the privilege to create the VM.
     pub(crate) fn check_create(&self) -> Result<(), ApiError> {
         let by_pool =
-            |pool| self.world.allowed(self.caller, &format!("/pool/{pool}"), &["VM.Allocate"]);
+            |pool| self.pve_state.allowed(self.caller, &format!("/pool/{pool}"), &["VM.Allocate"]);
         let allowed =
-            self.world.allowed(self.caller, &format!("/vms/{}", self.vmid), &["VM.Allocate"])
+            self.pve_state.allowed(self.caller, &format!("/vms/{}", self.vmid), &["VM.Allocate"])
                 || self.pool.is_some_and(by_pool);
         if allowed { Ok(()) } else { Err(permission_denied("")) }
     }

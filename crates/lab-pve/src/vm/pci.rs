@@ -4,26 +4,26 @@ use std::collections::BTreeMap;
 
 use super::machine;
 use crate::guest::Guests;
+use crate::pve_state::{Config, Host, PciDevice, PveState};
 use crate::schema::{self, Fields, FormatName};
-use crate::world::{Config, Host, PciDevice, World};
 use crate::{ApiError, Release};
 
 /// Chooses the PCI devices for each `hostpciN` of a VM that starts.
 pub(crate) fn choose(
-    world: &World,
+    pve_state: &PveState,
     guests: &Guests,
     node: &str,
     vmid: u32,
     options: &Config,
 ) -> Result<Vec<String>, ApiError> {
-    let is_q35 = machine::is_q35(world.release, options.get("machine"));
+    let is_q35 = machine::is_q35(pve_state.release, options.get("machine"));
     let mut requests = vec![];
-    for (key, fields) in passed(world.release, options) {
-        let alternatives = alternatives(world, node, &fields)?;
+    for (key, fields) in passed(pve_state.release, options) {
+        let alternatives = alternatives(pve_state, node, &fields)?;
         if fields.flag("pcie").unwrap_or_default() && !is_q35 {
             return Err(ApiError::failed(format!(
                 "q35 machine model is not enabled at /usr/share/perl5/PVE/QemuServer/PCI.pm line {}.",
-                if world.release == Release::V8 { 501 } else { 510 }
+                if pve_state.release == Release::V8 { 501 } else { 510 }
             )));
         }
         // Devices with `mdev` are not reserved, because several VMs can share the physical device.
@@ -31,7 +31,7 @@ pub(crate) fn choose(
             requests.push((key, alternatives));
         }
     }
-    let taken = taken(world, guests, node, vmid);
+    let taken = taken(pve_state, guests, node, vmid);
     let mut chosen: Vec<String> = vec![];
     for (key, alternatives) in requests {
         let free = |group: &&Vec<String>| {
@@ -43,7 +43,7 @@ pub(crate) fn choose(
                     let text = format!("device '{twice}' assigned more than once");
                     return Err(ApiError::failed(text));
                 }
-                check_free(world, only, &taken)?;
+                check_free(pve_state, only, &taken)?;
                 chosen.extend(only.iter().cloned());
             }
             several => {
@@ -54,7 +54,7 @@ pub(crate) fn choose(
             }
         }
     }
-    check_iommu(world, node, &chosen)?;
+    check_iommu(pve_state, node, &chosen)?;
     Ok(chosen)
 }
 
@@ -68,13 +68,17 @@ fn passed(release: Release, options: &Config) -> Vec<(String, Fields)> {
 }
 
 /// Groups of devices that satisfy a `hostpciN` option. The VM gets all devices of one group.
-fn alternatives(world: &World, node: &str, fields: &Fields) -> Result<Vec<Vec<String>>, ApiError> {
-    let host = world.hosts.get(node);
+fn alternatives(
+    pve_state: &PveState,
+    node: &str,
+    fields: &Fields,
+) -> Result<Vec<Vec<String>>, ApiError> {
+    let host = pve_state.hosts.get(node);
     let paths: Vec<String> = match (fields.get("mapping"), fields.get("host")) {
         (Some(_), Some(_)) => {
             return Err(ApiError::failed("Cannot set both 'host' and 'mapping'."));
         }
-        (Some(mapping), None) => mapped(world, node, mapping)?,
+        (Some(mapping), None) => mapped(pve_state, node, mapping)?,
         (None, Some(path)) => vec![path.to_owned()],
         (None, None) => return Err(ApiError::failed("Either 'host' or 'mapping' must be set.")),
     };
@@ -109,9 +113,9 @@ fn full_path(path: &str) -> String {
 }
 
 /// Device paths of a mapping on this host. An error if the mapping does not match the hardware.
-fn mapped(world: &World, node: &str, mapping: &str) -> Result<Vec<String>, ApiError> {
-    let format = schema::format(world.release, FormatName::PciMap);
-    let known = world.mappings.pci.get(mapping);
+fn mapped(pve_state: &PveState, node: &str, mapping: &str) -> Result<Vec<String>, ApiError> {
+    let format = schema::format(pve_state.release, FormatName::PciMap);
+    let known = pve_state.mappings.pci.get(mapping);
     let entries: Vec<Fields> = known
         .into_iter()
         .flat_map(|known| &known.entries)
@@ -123,7 +127,7 @@ fn mapped(world: &World, node: &str, mapping: &str) -> Result<Vec<String>, ApiEr
     }
     let mut paths = vec![];
     for entry in &entries {
-        check_hardware(world, node, mapping, entry).map_err(|why| {
+        check_hardware(pve_state, node, mapping, entry).map_err(|why| {
             ApiError::failed(format!(
                 "PCI device mapping invalid (hardware probably changed): {why}\n"
             ))
@@ -134,12 +138,17 @@ fn mapped(world: &World, node: &str, mapping: &str) -> Result<Vec<String>, ApiEr
 }
 
 /// Compares the properties of a mapping with the hardware, and returns the first difference as an error.
-fn check_hardware(world: &World, node: &str, mapping: &str, entry: &Fields) -> Result<(), String> {
+fn check_hardware(
+    pve_state: &PveState,
+    node: &str,
+    mapping: &str,
+    entry: &Fields,
+) -> Result<(), String> {
     let path = entry.get("path").unwrap_or_default();
     for (nth, path) in path.split(';').enumerate() {
         let path = if path.contains('.') { path.to_owned() } else { format!("{path}.0") };
         let full = full_path(&path);
-        let device = world
+        let device = pve_state
             .hosts
             .get(node)
             .and_then(|host| host.pci.iter().find(|device| device.address == full))
@@ -185,14 +194,14 @@ fn plain(id: &str) -> String {
 }
 
 /// PCI devices that other VMs of the host use, each with the vmid of the VM that uses it.
-fn taken(world: &World, guests: &Guests, node: &str, vmid: u32) -> BTreeMap<String, u32> {
+fn taken(pve_state: &PveState, guests: &Guests, node: &str, vmid: u32) -> BTreeMap<String, u32> {
     let mut taken = BTreeMap::new();
-    for (other, vm) in world.vms.iter().filter(|(id, vm)| **id != vmid && vm.node == node) {
+    for (other, vm) in pve_state.vms.iter().filter(|(id, vm)| **id != vmid && vm.node == node) {
         let first = || {
             let run = vm.run.as_ref()?;
-            let groups = passed(world.release, &run.config);
+            let groups = passed(pve_state.release, &run.config);
             let devices = groups.iter().filter_map(|(_, fields)| {
-                alternatives(world, node, fields).ok()?.into_iter().next()
+                alternatives(pve_state, node, fields).ok()?.into_iter().next()
             });
             Some(devices.flatten().collect())
         };
@@ -203,13 +212,13 @@ fn taken(world: &World, guests: &Guests, node: &str, vmid: u32) -> BTreeMap<Stri
 }
 
 fn check_free(
-    world: &World,
+    pve_state: &PveState,
     group: &[String],
     taken: &BTreeMap<String, u32>,
 ) -> Result<(), ApiError> {
     let used = group.iter().find_map(|device| Some((device, taken.get(device)?)));
     let Some((device, other)) = used else { return Ok(()) };
-    let runs = world.vms.get(other).is_some_and(crate::world::Vm::is_running);
+    let runs = pve_state.vms.get(other).is_some_and(crate::pve_state::Vm::is_running);
     Err(ApiError::failed(if runs {
         format!("PCI device '{device}' already in use by VMID '{other}'")
     } else {
@@ -217,8 +226,8 @@ fn check_free(
     }))
 }
 
-fn check_iommu(world: &World, node: &str, chosen: &[String]) -> Result<(), ApiError> {
-    let without = world
+fn check_iommu(pve_state: &PveState, node: &str, chosen: &[String]) -> Result<(), ApiError> {
+    let without = pve_state
         .hosts
         .get(node)
         .into_iter()

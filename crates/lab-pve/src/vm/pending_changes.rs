@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::drive::{self, Drive};
 use super::identity::is_net;
 use super::{config, option_permissions};
+use crate::pve_state::{Caller, PendingDelete, PveState, Vm, VolumeId};
 use crate::schema::{self, FormatName, split_list};
 use crate::storage;
-use crate::world::{Caller, PendingDelete, Vm, VolumeId, World};
 use crate::{ApiError, Release};
 
 /// Removes pending changes that have no effect, because the config already has the value.
@@ -19,21 +19,22 @@ pub(crate) fn clean_up(vm: &mut Vm) {
 
 /// Applies all pending changes to a stopped VM.
 pub(crate) fn apply(
-    world: &mut World,
+    pve_state: &mut PveState,
     vmid: u32,
     caller: &Caller,
 ) -> Result<(), BTreeMap<String, String>> {
     let mut errors = BTreeMap::new();
-    let deletions = world.vms.get(&vmid).map(|vm| vm.pending_delete.clone()).unwrap_or_default();
+    let deletions =
+        pve_state.vms.get(&vmid).map(|vm| vm.pending_delete.clone()).unwrap_or_default();
     for (key, how) in deletions {
-        let has_it = world.vms.get(&vmid).is_some_and(|vm| vm.config.contains_key(&key));
+        let has_it = pve_state.vms.get(&vmid).is_some_and(|vm| vm.config.contains_key(&key));
         let detached = if has_it && drive::is_slot(&key) {
-            detach(world, vmid, caller, &key, how)
+            detach(pve_state, vmid, caller, &key, how)
         } else {
             Ok(())
         };
         match detached {
-            Ok(()) => with(world, vmid, |vm| {
+            Ok(()) => with(pve_state, vmid, |vm| {
                 vm.pending_delete.remove(&key);
                 vm.config.remove(&key);
             }),
@@ -45,16 +46,16 @@ pub(crate) fn apply(
             }
         }
     }
-    with(world, vmid, clean_up);
-    let changes = world.vms.get(&vmid).map(|vm| vm.pending.clone()).unwrap_or_default();
+    with(pve_state, vmid, clean_up);
+    let changes = pve_state.vms.get(&vmid).map(|vm| vm.pending.clone()).unwrap_or_default();
     for (key, value) in changes {
-        let old = world.vms.get(&vmid).and_then(|vm| vm.config.get(&key).cloned());
+        let old = pve_state.vms.get(&vmid).and_then(|vm| vm.config.get(&key).cloned());
         if drive::is_slot(&key)
             && let Some(old) = old.and_then(|old| Drive::parse(&key, &old))
         {
-            keep_as_unused(world, vmid, &old);
+            keep_as_unused(pve_state, vmid, &old);
         }
-        with(world, vmid, |vm| {
+        with(pve_state, vmid, |vm| {
             vm.pending.remove(&key);
             vm.config.insert(key, value);
             config::normalize(&mut vm.config);
@@ -63,39 +64,39 @@ pub(crate) fn apply(
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-fn with(world: &mut World, vmid: u32, act: impl FnOnce(&mut Vm)) {
-    if let Some(vm) = world.vms.get_mut(&vmid) {
+fn with(pve_state: &mut PveState, vmid: u32, act: impl FnOnce(&mut Vm)) {
+    if let Some(vm) = pve_state.vms.get_mut(&vmid) {
         act(vm);
     }
 }
 
 /// Detaches a drive. Its volume becomes `unusedN`, or is destroyed.
 fn detach(
-    world: &mut World,
+    pve_state: &mut PveState,
     vmid: u32,
     caller: &Caller,
     key: &str,
     how: PendingDelete,
 ) -> Result<(), ApiError> {
-    let Some(vm) = world.vms.get(&vmid) else { return Ok(()) };
+    let Some(vm) = pve_state.vms.get(&vmid) else { return Ok(()) };
     let Some(drive) = vm.config.get(key).and_then(|value| Drive::parse(key, value)) else {
         return Ok(());
     };
     match how {
         PendingDelete::Detach => {
-            keep_as_unused(world, vmid, &drive);
+            keep_as_unused(pve_state, vmid, &drive);
             Ok(())
         }
         PendingDelete::Destroy => {
-            world.check(caller, &format!("/vms/{vmid}"), &["VM.Config.Disk"])?;
-            destroy(world, vmid, caller, key, &drive)
+            pve_state.check(caller, &format!("/vms/{vmid}"), &["VM.Config.Disk"])?;
+            destroy(pve_state, vmid, caller, key, &drive)
         }
     }
 }
 
 /// Destroys the volume of a drive, if the VM owns the volume and nothing else uses it.
 pub(crate) fn destroy(
-    world: &mut World,
+    pve_state: &mut PveState,
     vmid: u32,
     caller: &Caller,
     key: &str,
@@ -105,22 +106,26 @@ pub(crate) fn destroy(
         return Ok(());
     }
     let Some(volume) = VolumeId::parse(drive.file()) else { return Ok(()) };
-    if !is_own(world, vmid, &volume) {
+    if !is_own(pve_state, vmid, &volume) {
         return Ok(());
     }
-    world.check(caller, &format!("/storage/{}", volume.storage), &["Datastore.AllocateSpace"])?;
-    let Some(vm) = world.vms.get(&vmid) else { return Ok(()) };
+    pve_state.check(
+        caller,
+        &format!("/storage/{}", volume.storage),
+        &["Datastore.AllocateSpace"],
+    )?;
+    let Some(vm) = pve_state.vms.get(&vmid) else { return Ok(()) };
     if is_used_elsewhere(vm, key, &volume) {
         return Err(ApiError::failed(format!(
             "unable to delete '{volume}' - volume is still in use (snapshot?)"
         )));
     }
     let node = vm.node.clone();
-    storage::free(world, &node, &volume)
+    storage::free(pve_state, &node, &volume)
 }
 
 fn is_used_elsewhere(vm: &Vm, key: &str, volume: &VolumeId) -> bool {
-    let uses = |config: &crate::world::Config, except: &str| {
+    let uses = |config: &crate::pve_state::Config, except: &str| {
         drive::drives(config).iter().any(|drive| {
             drive.key != except && !drive.is_cdrom() && drive.file() == volume.to_string()
         })
@@ -129,23 +134,23 @@ fn is_used_elsewhere(vm: &Vm, key: &str, volume: &VolumeId) -> bool {
 }
 
 /// Whether the name of a volume contains the vmid of this VM.
-pub(crate) fn is_own(world: &World, vmid: u32, volume: &VolumeId) -> bool {
-    storage::name_of(world, volume).is_ok_and(|name| name.owner == Some(vmid))
+pub(crate) fn is_own(pve_state: &PveState, vmid: u32, volume: &VolumeId) -> bool {
+    storage::name_of(pve_state, volume).is_ok_and(|name| name.owner == Some(vmid))
 }
 
 /// Keeps the volume of a detached drive as `unusedN`. A cloud-init volume is destroyed.
-pub(crate) fn keep_as_unused(world: &mut World, vmid: u32, drive: &Drive) {
+pub(crate) fn keep_as_unused(pve_state: &mut PveState, vmid: u32, drive: &Drive) {
     let Some(volume) = VolumeId::parse(drive.file()) else { return };
-    let node = world.vms.get(&vmid).map(|vm| vm.node.clone()).unwrap_or_default();
+    let node = pve_state.vms.get(&vmid).map(|vm| vm.node.clone()).unwrap_or_default();
     if drive.is_cloudinit() {
         // An error is ignored, because a missing volume counts as destroyed.
-        drop(storage::free(world, &node, &volume));
+        drop(storage::free(pve_state, &node, &volume));
         return;
     }
-    if drive.is_cdrom() || !is_own(world, vmid, &volume) {
+    if drive.is_cdrom() || !is_own(pve_state, vmid, &volume) {
         return;
     }
-    with(world, vmid, |vm| {
+    with(pve_state, vmid, |vm| {
         let text = volume.to_string();
         let taken = (0..256).any(|n| vm.config.get(&format!("unused{n}")) == Some(&text));
         let free = (0..256).map(|n| format!("unused{n}")).find(|key| !vm.config.contains_key(key));
@@ -166,13 +171,13 @@ enum Hotplug {
 /// Applies pending changes to a running VM, as far as QEMU supports them. `modified` selects the options that this call
 /// changed.
 pub(crate) fn hotplug(
-    world: &mut World,
+    pve_state: &mut PveState,
     vmid: u32,
     caller: &Caller,
     modified: &dyn Fn(&str) -> bool,
 ) -> Result<(), BTreeMap<String, String>> {
     let mut errors = BTreeMap::new();
-    let Some(vm) = world.vms.get_mut(&vmid) else { return Ok(()) };
+    let Some(vm) = pve_state.vms.get_mut(&vmid) else { return Ok(()) };
     let fast: Vec<String> =
         vm.pending.keys().filter(|key| has_no_effect_on_qemu(key)).cloned().collect();
     for key in fast {
@@ -186,8 +191,8 @@ pub(crate) fn hotplug(
         if !modified(&key) {
             continue;
         }
-        match unplug(world, vmid, caller, &features, &key, how) {
-            Hotplug::Done => with(world, vmid, |vm| {
+        match unplug(pve_state, vmid, caller, &features, &key, how) {
+            Hotplug::Done => with(pve_state, vmid, |vm| {
                 update_running_config(vm, &key, None);
                 vm.config.remove(&key);
                 vm.pending_delete.remove(&key);
@@ -198,13 +203,13 @@ pub(crate) fn hotplug(
             }
         }
     }
-    let changes = world.vms.get(&vmid).map(|vm| vm.pending.clone()).unwrap_or_default();
+    let changes = pve_state.vms.get(&vmid).map(|vm| vm.pending.clone()).unwrap_or_default();
     for (key, value) in changes {
         if !modified(&key) {
             continue;
         }
-        match plug(world, vmid, &features, &key, &value) {
-            Hotplug::Done => with(world, vmid, |vm| {
+        match plug(pve_state, vmid, &features, &key, &value) {
+            Hotplug::Done => with(pve_state, vmid, |vm| {
                 update_running_config(vm, &key, Some(&value));
                 vm.pending.remove(&key);
                 vm.config.insert(key, value);
@@ -272,7 +277,7 @@ fn when(possible: bool) -> Hotplug {
 }
 
 fn unplug(
-    world: &mut World,
+    pve_state: &mut PveState,
     vmid: u32,
     caller: &Caller,
     features: &HotplugFeatures,
@@ -280,7 +285,7 @@ fn unplug(
     how: PendingDelete,
 ) -> Hotplug {
     let current =
-        world.vms.get(&vmid).and_then(|vm| vm.config.get(key)).cloned().unwrap_or_default();
+        pve_state.vms.get(&vmid).and_then(|vm| vm.config.get(key)).cloned().unwrap_or_default();
     if is_net(key) {
         return when(features.has("network"));
     }
@@ -289,10 +294,10 @@ fn unplug(
         if !features.has("disk") || matches!(bus, "efidisk" | "ide" | "sata" | "tpmstate") {
             return Hotplug::Later;
         }
-        if let Some(text) = busy_in_guest_error(world, vmid, key) {
+        if let Some(text) = busy_in_guest_error(pve_state, vmid, key) {
             return Hotplug::Failed(text);
         }
-        return match detach(world, vmid, caller, key, how) {
+        return match detach(pve_state, vmid, caller, key, how) {
             Ok(()) => Hotplug::Done,
             Err(error) => Hotplug::Failed(error.to_string()),
         };
@@ -306,41 +311,41 @@ fn unplug(
         "cpuunits" | "cpulimit" => Hotplug::Done,
         _ if has_no_effect_on_qemu(key) => Hotplug::Done,
         _ if key.starts_with("usb") => {
-            when(features.has("usb") && usb_is_hotpluggable(world, vmid))
+            when(features.has("usb") && usb_is_hotpluggable(pve_state, vmid))
         }
         _ => Hotplug::Later,
     }
 }
 
 /// Error if a disk is unplugged that the guest still uses. The text depends on the release.
-fn busy_in_guest_error(world: &World, vmid: u32, key: &str) -> Option<String> {
-    let run = world.vms.get(&vmid)?.run.as_ref()?;
+fn busy_in_guest_error(pve_state: &PveState, vmid: u32, key: &str) -> Option<String> {
+    let run = pve_state.vms.get(&vmid)?.run.as_ref()?;
     if !run.held_drives.contains(key) {
         return None;
     }
-    let more = if world.release == Release::V9 { " - still busy in guest?" } else { "" };
+    let more = if pve_state.release == Release::V9 { " - still busy in guest?" } else { "" };
     Some(format!("error on hot-unplugging device '{key}'{more}"))
 }
 
-fn usb_is_hotpluggable(world: &World, vmid: u32) -> bool {
-    let ostype = world.vms.get(&vmid).and_then(|vm| vm.config.get("ostype"));
+fn usb_is_hotpluggable(pve_state: &PveState, vmid: u32) -> bool {
+    let ostype = pve_state.vms.get(&vmid).and_then(|vm| vm.config.get("ostype"));
     ostype.is_some_and(|ostype| matches!(ostype.as_str(), "l26" | "win8" | "win10" | "win11"))
 }
 
 fn plug(
-    world: &mut World,
+    pve_state: &mut PveState,
     vmid: u32,
     features: &HotplugFeatures,
     key: &str,
     value: &str,
 ) -> Hotplug {
-    let Some(vm) = world.vms.get(&vmid) else { return Hotplug::Later };
+    let Some(vm) = pve_state.vms.get(&vmid) else { return Hotplug::Later };
     let current = vm.config.get(key).cloned();
     if is_net(key) {
-        return plug_net(world.release, features, current.as_deref(), value);
+        return plug_net(pve_state.release, features, current.as_deref(), value);
     }
     if drive::is_slot(key) {
-        return plug_drive(world, vmid, features, key, current.as_deref(), value);
+        return plug_drive(pve_state, vmid, features, key, current.as_deref(), value);
     }
     match key {
         "hotplug" => {
@@ -355,9 +360,9 @@ fn plug(
             when(is_on(current.as_deref()) == is_on(Some(value)))
         }
         "cpuunits" | "cpulimit" => Hotplug::Done,
-        "agent" => plug_agent(world.release, current.as_deref(), value),
+        "agent" => plug_agent(pve_state.release, current.as_deref(), value),
         _ if key.starts_with("usb") => {
-            when(features.has("usb") && usb_is_hotpluggable(world, vmid))
+            when(features.has("usb") && usb_is_hotpluggable(pve_state, vmid))
         }
         _ => Hotplug::Later,
     }
@@ -393,7 +398,7 @@ fn plug_net(
 }
 
 fn plug_drive(
-    world: &mut World,
+    pve_state: &mut PveState,
     vmid: u32,
     features: &HotplugFeatures,
     key: &str,
@@ -411,7 +416,7 @@ fn plug_drive(
         }
         if old.is_cdrom() {
             if new.file() == "none" && old.is_cloudinit() {
-                keep_as_unused(world, vmid, &old);
+                keep_as_unused(pve_state, vmid, &old);
             }
             return Hotplug::Done;
         }
@@ -423,7 +428,7 @@ fn plug_drive(
         if !features.has("disk") {
             return Hotplug::Later;
         }
-        keep_as_unused(world, vmid, &old);
+        keep_as_unused(pve_state, vmid, &old);
     }
     when(features.has("disk") && !key.starts_with("ide") && !key.starts_with("sata"))
 }

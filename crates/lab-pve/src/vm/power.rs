@@ -13,10 +13,10 @@ use super::{cloudinit, config, hookscript, pending_changes, suspend};
 use crate::ApiError;
 use crate::guest::GuestEventKind;
 use crate::lock::{CALL_LOCK_TIMEOUT, LockGuard};
+use crate::pve_state::{Caller, Config, PveState, Run, TaskState, Vm};
+use crate::pve_state_guard;
 use crate::schema::{self, FormatName};
 use crate::site::Site;
-use crate::world::{Caller, Config, Run, TaskState, Vm, World};
-use crate::world_guard;
 
 /// Default timeout of a shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_mins(1);
@@ -64,8 +64,8 @@ impl Power {
     ) -> Result<(), ApiError> {
         let _guard = self.lock().await?;
         let resume = {
-            let mut world = self.site().world();
-            let vm = world.vm_mut(&self.node, self.vmid)?;
+            let mut pve_state = self.site().pve_state();
+            let vm = pve_state.vm_mut(&self.node, self.vmid)?;
             if vm.is_template() {
                 return Err(ApiError::failed("you can't start a vm if it's a template"));
             }
@@ -95,7 +95,7 @@ impl Power {
             self.apply_pending();
         }
         cloudinit::write_drive(&self.worker, &self.node, self.vmid).await?;
-        hookscript::check_start(&site.world(), &self.node, self.vmid)?;
+        hookscript::check_start(&site.pve_state(), &self.node, self.vmid)?;
         let machine = match machine {
             _ if resume => {
                 self.worker.log("Resuming suspended VM");
@@ -109,9 +109,14 @@ impl Power {
             other => other.map(str::to_owned),
         };
         let launch = {
-            let world = site.world();
-            let launch =
-                start_check::check(&world, &site.guests, &self.node, self.vmid, machine.as_ref())?;
+            let pve_state = site.pve_state();
+            let launch = start_check::check(
+                &pve_state,
+                &site.guests,
+                &self.node,
+                self.vmid,
+                machine.as_ref(),
+            )?;
             // The PCI devices are assigned before QEMU starts.
             site.guests.hold(self.vmid, &launch.devices);
             launch
@@ -140,8 +145,8 @@ impl Power {
         }
         self.worker.wait(Work::Start, &format!("vm/{}", self.vmid)).await?;
         let pid = 2_000 + site.chance(&format!("qemu/{}", self.vmid)).below(4_000_000);
-        let mut world = site.world();
-        let vm = world.vm_mut(&self.node, self.vmid)?;
+        let mut pve_state = site.pve_state();
+        let vm = pve_state.vm_mut(&self.node, self.vmid)?;
         vm.run = Some(Run {
             since: site.now(),
             pid: u32::try_from(pid).unwrap_or_default(),
@@ -150,7 +155,7 @@ impl Power {
             agent: vm.guest.agent.clone(),
             held_drives: vm.guest.held_drives.clone(),
         });
-        drop(world);
+        drop(pve_state);
         site.guests.emit(&self.node, self.vmid, GuestEventKind::Started);
         Ok(())
     }
@@ -158,8 +163,8 @@ impl Power {
     /// Applies pending changes. Changes that cannot be applied are logged and stay pending.
     fn apply_pending(&self) {
         let applied = {
-            let mut world = self.site().world();
-            pending_changes::apply(&mut world, self.vmid, &self.caller)
+            let mut pve_state = self.site().pve_state();
+            pending_changes::apply(&mut pve_state, self.vmid, &self.caller)
         };
         for text in applied.err().into_iter().flat_map(std::collections::BTreeMap::into_values) {
             self.worker.log(text.trim_end());
@@ -168,7 +173,7 @@ impl Power {
 
     /// Reads a value of the VM.
     fn read<T>(&self, look: impl FnOnce(&Vm) -> T) -> Result<T, ApiError> {
-        self.site().world().vm(&self.node, self.vmid).map(look)
+        self.site().pve_state().vm(&self.node, self.vmid).map(look)
     }
 
     pub(crate) async fn stop(&self, how: StopOptions) -> Result<(), ApiError> {
@@ -178,12 +183,12 @@ impl Power {
 
     async fn stop_locked(&self, how: StopOptions) -> Result<(), ApiError> {
         let site = self.site();
-        if !is_running(&site.world(), &self.node, self.vmid)? {
+        if !is_running(&site.pve_state(), &self.node, self.vmid)? {
             return Ok(());
         }
         let options = {
-            let world = site.world();
-            let vm = world.vm(&self.node, self.vmid)?;
+            let pve_state = site.pve_state();
+            let vm = pve_state.vm(&self.node, self.vmid)?;
             if !how.skip_lock {
                 config::check_lock(vm)?;
             }
@@ -214,9 +219,9 @@ impl Power {
     async fn ask_to_shut_down(&self, options: &Config) -> Result<(), ApiError> {
         let site = self.site();
         let is_silent = {
-            let world = site.world();
-            let run = world.vm(&self.node, self.vmid)?.run.as_ref();
-            agent_is_enabled(&world, options) && !run.is_some_and(answers)
+            let pve_state = site.pve_state();
+            let run = pve_state.vm(&self.node, self.vmid)?.run.as_ref();
+            agent_is_enabled(&pve_state, options) && !run.is_some_and(answers)
         };
         if is_silent {
             site.clock.sleep(PING_TIMEOUT).await;
@@ -232,7 +237,7 @@ impl Power {
     /// Stops QEMU after a short delay.
     fn quit(&self) {
         let (site, vmid) = (Arc::clone(self.site()), self.vmid);
-        world_guard::spawn(async move {
+        pve_state_guard::spawn(async move {
             site.wait(Work::Stop, &format!("vm/{vmid}")).await;
             site.guest_power_off(vmid);
         });
@@ -261,8 +266,8 @@ impl Power {
 
     fn check_interrupt(&self) -> Result<(), ApiError> {
         let Worker::Task(task) = &self.worker else { return Ok(()) };
-        let world = task.site.world();
-        match world.tasks.get(&task.upid).map(|task| &task.state) {
+        let pve_state = task.site.pve_state();
+        match pve_state.tasks.get(&task.upid).map(|task| &task.state) {
             Some(TaskState::Running { interrupted: true }) => {
                 Err(ApiError::failed("received interrupt"))
             }
@@ -273,14 +278,14 @@ impl Power {
     /// Shuts the guest down. Afterwards a background task starts the VM again.
     pub(crate) async fn reboot(&self, timeout: Option<Duration>) -> Result<(), ApiError> {
         let guard = self.lock().await?;
-        if !is_running(&self.site().world(), &self.node, self.vmid)? {
+        if !is_running(&self.site().pve_state(), &self.node, self.vmid)? {
             return Ok(());
         }
         self.stop_locked(StopOptions { shutdown: true, timeout, ..StopOptions::default() }).await?;
         drop(guard);
         let again = Self { worker: Worker::Call(Arc::clone(self.site())), ..self.clone() };
         // If this start fails, the VM stays off.
-        world_guard::spawn(async move { drop(again.start(false, None).await) });
+        pve_state_guard::spawn(async move { drop(again.start(false, None).await) });
         Ok(())
     }
 
@@ -288,8 +293,8 @@ impl Power {
         let _guard = self.lock().await?;
         let site = self.site();
         {
-            let world = site.world();
-            let vm = world.vm(&self.node, self.vmid)?;
+            let pve_state = site.pve_state();
+            let vm = pve_state.vm(&self.node, self.vmid)?;
             if !skip_lock {
                 config::check_lock(vm)?;
             }
@@ -302,8 +307,8 @@ impl Power {
 
     pub(crate) async fn pause(&self, skip_lock: bool) -> Result<(), ApiError> {
         let _guard = self.lock().await?;
-        let mut world = self.site().world();
-        let vm = world.vm_mut(&self.node, self.vmid)?;
+        let mut pve_state = self.site().pve_state();
+        let vm = pve_state.vm_mut(&self.node, self.vmid)?;
         if !skip_lock && vm.lock() != Some("backup") {
             config::check_lock(vm)?;
         }
@@ -314,8 +319,8 @@ impl Power {
 
     pub(crate) async fn resume(&self, skip_lock: bool) -> Result<(), ApiError> {
         let _guard = self.lock().await?;
-        let mut world = self.site().world();
-        let vm = world.vm_mut(&self.node, self.vmid)?;
+        let mut pve_state = self.site().pve_state();
+        let vm = pve_state.vm_mut(&self.node, self.vmid)?;
         check_monitor(vm, self.vmid)?;
         if vm.is_template() {
             let text = format!("VM {} is a template and cannot be resumed!", self.vmid);
@@ -341,8 +346,8 @@ impl Power {
 }
 
 /// Whether a VM runs on this host. The error for a missing VM is the one of calls that check the QEMU process first.
-pub(crate) fn is_running(world: &World, node: &str, vmid: u32) -> Result<bool, ApiError> {
-    let vm = world.vm(node, vmid).map_err(|_| {
+pub(crate) fn is_running(pve_state: &PveState, node: &str, vmid: u32) -> Result<bool, ApiError> {
+    let vm = pve_state.vm(node, vmid).map_err(|_| {
         let text = format!("unable to find configuration file for VM {vmid} on node '{node}'");
         ApiError::failed(text)
     })?;
@@ -358,8 +363,8 @@ fn check_monitor(vm: &Vm, vmid: u32) -> Result<(), ApiError> {
 }
 
 /// Whether the guest agent is enabled in a config.
-pub(crate) fn agent_is_enabled(world: &World, options: &Config) -> bool {
-    let format = schema::format(world.release, FormatName::Agent);
+pub(crate) fn agent_is_enabled(pve_state: &PveState, options: &Config) -> bool {
+    let format = schema::format(pve_state.release, FormatName::Agent);
     let fields = options.get("agent").and_then(|agent| format.parse(agent).ok());
     fields.and_then(|fields| fields.flag("enabled")).unwrap_or_default()
 }

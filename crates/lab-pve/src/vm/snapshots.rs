@@ -13,9 +13,9 @@ use super::volume_references::{add_unused, all_can, keep_unused, volume_of};
 use super::{clone_disk, config, identity, memory, progress};
 use crate::ApiError;
 use crate::lock::{CALL_LOCK_TIMEOUT, LockGuard};
+use crate::pve_state::{Config, PveState, Snapshot, Vm, VolumeId};
 use crate::storage::{self, Allocation, Feature};
 use crate::task::TaskHandle;
-use crate::world::{Config, Snapshot, Vm, VolumeId, World};
 
 /// Space for device state in addition to the memory.
 const DRIVER_STATE_MIB: u64 = 500;
@@ -71,14 +71,14 @@ impl SnapshotOperation<'_> {
     async fn prepare(&self, memory: bool, description: Option<&str>) -> Result<Vm, ApiError> {
         let _guard = self.lock_file().await?;
         let site = &self.task.site;
-        let mut vm = site.world().vm(self.node, self.vmid)?.clone();
-        self.check_new(&site.world(), &vm, memory)?;
+        let mut vm = site.pve_state().vm(self.node, self.vmid)?.clone();
+        self.check_new(&site.pve_state(), &vm, memory)?;
         let saves = memory && vm.is_running();
         let state = if saves { Some(self.allocate_memory(&vm).await?) } else { None };
         let mut config = copied(&vm.config);
         if let Some(state) = &state {
             config.insert("vmstate".to_owned(), state.to_string());
-            let version = site.world().release.qemu();
+            let version = site.pve_state().release.qemu();
             config.insert("runningmachine".to_owned(), running_machine(&vm, version));
         }
         config.insert("snapstate".to_owned(), "prepare".to_owned());
@@ -94,11 +94,11 @@ impl SnapshotOperation<'_> {
         }
         vm.snapshots.insert(self.name.to_owned(), Snapshot { config });
         vm.config.insert("lock".to_owned(), "snapshot".to_owned());
-        *site.world().vm_mut(self.node, self.vmid)? = vm.clone();
+        *site.pve_state().vm_mut(self.node, self.vmid)? = vm.clone();
         Ok(vm)
     }
 
-    fn check_new(&self, world: &World, vm: &Vm, memory: bool) -> Result<(), ApiError> {
+    fn check_new(&self, pve_state: &PveState, vm: &Vm, memory: bool) -> Result<(), ApiError> {
         if vm.is_template() {
             return Err(ApiError::failed("you can't take a snapshot if it's a template"));
         }
@@ -108,7 +108,7 @@ impl SnapshotOperation<'_> {
         if vm.snapshots.contains_key(name) {
             return Err(ApiError::failed(format!("snapshot name '{name}' already used")));
         }
-        if !all_can(world, &vm.config, Feature::Snapshot, None)? {
+        if !all_can(pve_state, &vm.config, Feature::Snapshot, None)? {
             return Err(ApiError::failed("snapshot feature is not available"));
         }
         Ok(())
@@ -119,12 +119,12 @@ impl SnapshotOperation<'_> {
     async fn allocate_memory(&self, vm: &Vm) -> Result<VolumeId, ApiError> {
         let site = &self.task.site;
         let (storage, shared, name, mib) = {
-            let world = site.world();
-            let id = memory_storage(&world, &vm.config)?;
-            let storage = world.storage_on(&id, self.node)?;
+            let pve_state = site.pve_state();
+            let id = memory_storage(&pve_state, &vm.config)?;
+            let storage = pve_state.storage_on(&id, self.node)?;
             let suffix = if storage.kind.has_files() { ".raw" } else { "" };
             let name = format!("vm-{}-state-{}{suffix}", self.vmid, self.name);
-            let memory = memory::mib(&world, vm.config.get("memory").map(String::as_str));
+            let memory = memory::mib(&pve_state, vm.config.get("memory").map(String::as_str));
             (id, storage.shared, name, memory * 2 + DRIVER_STATE_MIB)
         };
         let _guard = site.locks.storage(self.node, &storage, shared).await?;
@@ -138,7 +138,7 @@ impl SnapshotOperation<'_> {
             kib: mib << 10,
             now: site.now(),
         };
-        storage::alloc(&mut site.world(), &new)
+        storage::alloc(&mut site.pve_state(), &new)
     }
 
     async fn take(&self, vm: &Vm, done: &mut BTreeSet<String>) -> Result<(), ApiError> {
@@ -150,7 +150,7 @@ impl SnapshotOperation<'_> {
             let storage = state.split(':').next().unwrap_or_default();
             self.task.log(format!("saving VM state and RAM using storage '{storage}'"));
             let memory = vm.config.get("memory").map(String::as_str);
-            let bytes = memory::mib(&site.world(), memory) << 20;
+            let bytes = memory::mib(&site.pve_state(), memory) << 20;
             progress::wait(self.task, Work::Transfer { bytes }).await?;
             let saved = progress::bytes(bytes);
             self.task.log(format!("completed saving the VM state, saved {saved}"));
@@ -159,7 +159,7 @@ impl SnapshotOperation<'_> {
             self.task.log(format!("snapshotting 'drive-{}' ({})", drive.key, drive.file()));
             progress::wait(self.task, Work::Allocate).await?;
             let volume = volume_of(&drive)?;
-            storage::snapshot(&mut site.world(), self.node, &volume, self.name)?;
+            storage::snapshot(&mut site.pve_state(), self.node, &volume, self.name)?;
             done.insert(drive.key.clone());
         }
         Ok(())
@@ -170,8 +170,8 @@ impl SnapshotOperation<'_> {
         self.check_storages(&disks)?;
         {
             let _guard = self.lock_file().await?;
-            let mut world = self.task.site.world();
-            let vm = world.vm_mut(self.node, self.vmid)?;
+            let mut pve_state = self.task.site.pve_state();
+            let vm = pve_state.vm_mut(self.node, self.vmid)?;
             config::check_lock(vm)?;
             vm.config.insert("lock".to_owned(), "snapshot-delete".to_owned());
         }
@@ -189,8 +189,8 @@ impl SnapshotOperation<'_> {
         let site = &self.task.site;
         let snapshot = {
             let _guard = self.lock_file().await?;
-            let mut world = site.world();
-            let vm = world.vm_mut(self.node, self.vmid)?;
+            let mut pve_state = site.pve_state();
+            let vm = pve_state.vm_mut(self.node, self.vmid)?;
             if vm.lock() != Some(lock) {
                 return Err(ApiError::failed(format!(
                     "encountered invalid lock, expected '{lock}'"
@@ -230,14 +230,14 @@ impl SnapshotOperation<'_> {
 
     async fn delete_one(&self, drive: &Drive) -> Result<(), ApiError> {
         progress::wait(self.task, Work::Allocate).await?;
-        let mut world = self.task.site.world();
-        storage::delete_snapshot(&mut world, self.node, &volume_of(drive)?, self.name)
+        let mut pve_state = self.task.site.pve_state();
+        storage::delete_snapshot(&mut pve_state, self.node, &volume_of(drive)?, self.name)
     }
 
     /// Removes the snapshot from the config. The children of the snapshot get the parent of the snapshot as their parent.
     fn remove_from_config(&self, unused: &[String]) -> Result<(), ApiError> {
-        let mut world = self.task.site.world();
-        let vm = world.vm_mut(self.node, self.vmid)?;
+        let mut pve_state = self.task.site.pve_state();
+        let vm = pve_state.vm_mut(self.node, self.vmid)?;
         let Some(gone) = vm.snapshots.remove(self.name) else { return Err(self.missing()) };
         let before = gone.config.get("parent").cloned();
         let others = vm.snapshots.values_mut().map(|snapshot| &mut snapshot.config);
@@ -271,12 +271,12 @@ impl SnapshotOperation<'_> {
         let site = &self.task.site;
         for drive in disks(&snapshot) {
             progress::wait(self.task, Work::Allocate).await?;
-            storage::rollback(&mut site.world(), self.node, &volume_of(&drive)?, self.name)?;
+            storage::rollback(&mut site.pve_state(), self.node, &volume_of(&drive)?, self.name)?;
         }
         let _guard = self.lock_file().await?;
         let mut chance = site.chance(&format!("vm/{}", self.vmid));
-        let mut world = site.world();
-        let vm = world.vm_mut(self.node, self.vmid)?;
+        let mut pve_state = site.pve_state();
+        let vm = pve_state.vm_mut(self.node, self.vmid)?;
         let mut config: Config = vm
             .config
             .iter()
@@ -305,7 +305,7 @@ impl SnapshotOperation<'_> {
         }
         for volume in gone {
             // An error is ignored, because a missing volume counts as destroyed.
-            drop(storage::free(&mut world, self.node, &volume));
+            drop(storage::free(&mut pve_state, self.node, &volume));
         }
         Ok(snapshot.contains_key("vmstate"))
     }
@@ -314,8 +314,8 @@ impl SnapshotOperation<'_> {
         let _guard = self.lock_file().await?;
         let site = &self.task.site;
         let snapshot = {
-            let world = site.world();
-            let vm = world.vm(self.node, self.vmid)?;
+            let pve_state = site.pve_state();
+            let vm = pve_state.vm(self.node, self.vmid)?;
             if vm.is_template() {
                 return Err(ApiError::failed("you can't rollback if vm is a template"));
             }
@@ -323,10 +323,10 @@ impl SnapshotOperation<'_> {
             let snapshot = vm.snapshots.get(self.name).ok_or_else(missing)?.config.clone();
             let disks = disks(&snapshot);
             for drive in &disks {
-                world.storage_on(&volume_of(drive)?.storage, self.node)?;
+                pve_state.storage_on(&volume_of(drive)?.storage, self.node)?;
             }
             for drive in &disks {
-                storage::check_rollback(&world, self.node, &volume_of(drive)?, self.name)?;
+                storage::check_rollback(&pve_state, self.node, &volume_of(drive)?, self.name)?;
             }
             if let Some(state) = snapshot.get("snapstate") {
                 return Err(ApiError::failed(format!(
@@ -336,28 +336,28 @@ impl SnapshotOperation<'_> {
             config::check_lock(vm)?;
             snapshot
         };
-        let is_running = site.world().vm(self.node, self.vmid)?.is_running();
+        let is_running = site.pve_state().vm(self.node, self.vmid)?.is_running();
         if is_running {
             progress::wait(self.task, Work::Stop).await?;
             site.guest_power_off(self.vmid);
         }
-        let mut world = site.world();
-        let vm = world.vm_mut(self.node, self.vmid)?;
+        let mut pve_state = site.pve_state();
+        let vm = pve_state.vm_mut(self.node, self.vmid)?;
         vm.config.insert("lock".to_owned(), "rollback".to_owned());
         Ok(snapshot)
     }
 
     fn snapshot(&self) -> Result<Config, ApiError> {
-        let world = self.task.site.world();
-        let vm = world.vm(self.node, self.vmid)?;
+        let pve_state = self.task.site.pve_state();
+        let vm = pve_state.vm(self.node, self.vmid)?;
         let snapshot = vm.snapshots.get(self.name);
         snapshot.map(|snapshot| snapshot.config.clone()).ok_or_else(|| self.missing())
     }
 
     fn check_storages(&self, disks: &[Drive]) -> Result<(), ApiError> {
-        let world = self.task.site.world();
+        let pve_state = self.task.site.pve_state();
         for drive in disks {
-            world.storage_on(&volume_of(drive)?.storage, self.node)?;
+            pve_state.storage_on(&volume_of(drive)?.storage, self.node)?;
         }
         Ok(())
     }
@@ -372,8 +372,8 @@ impl SnapshotOperation<'_> {
 
     /// Changes the VM and its snapshot in one operation.
     fn change(&self, act: impl FnOnce(&mut Vm, &mut Config)) -> Result<(), ApiError> {
-        let mut world = self.task.site.world();
-        let vm = world.vm_mut(self.node, self.vmid)?;
+        let mut pve_state = self.task.site.pve_state();
+        let vm = pve_state.vm_mut(self.node, self.vmid)?;
         let mut snapshot = vm.snapshots.remove(self.name).ok_or_else(|| self.missing())?;
         act(vm, &mut snapshot.config);
         vm.snapshots.insert(self.name.to_owned(), snapshot);
@@ -397,7 +397,7 @@ fn copied(config: &Config) -> Config {
 
 /// Storage for the saved memory: the option `vmstatestorage`, or else one of the storages of the disks. Shared and file-based
 /// storages are preferred.
-fn memory_storage(world: &World, config: &Config) -> Result<String, ApiError> {
+fn memory_storage(pve_state: &PveState, config: &Config) -> Result<String, ApiError> {
     if let Some(storage) = config.get("vmstatestorage") {
         return Ok(storage.clone());
     }
@@ -408,7 +408,7 @@ fn memory_storage(world: &World, config: &Config) -> Result<String, ApiError> {
         .map(|volume| volume.storage)
         .collect();
     for id in own {
-        let storage = world.storage(&id)?;
+        let storage = pve_state.storage(&id)?;
         let place = if storage.shared { &mut shared } else { &mut local };
         if place.is_none() || storage.kind.has_files() {
             *place = Some(id);

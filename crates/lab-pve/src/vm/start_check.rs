@@ -5,9 +5,9 @@ use super::identity::is_net;
 use super::machine;
 use super::pci;
 use crate::guest::Guests;
+use crate::pve_state::{Config, Host, PveState};
 use crate::schema::{self, FormatName};
 use crate::storage;
-use crate::world::{Config, Host, World};
 use crate::{ApiError, Release};
 
 /// Result of a successful start check.
@@ -22,32 +22,32 @@ pub(crate) struct StartCheck {
 
 /// Makes all checks, in the same order as Proxmox.
 pub(crate) fn check(
-    world: &World,
+    pve_state: &PveState,
     guests: &Guests,
     node: &str,
     vmid: u32,
     forced_machine: Option<&String>,
 ) -> Result<StartCheck, ApiError> {
-    let options = &world.vm(node, vmid)?.config;
-    check_volumes(world, node, options)?;
+    let options = &pve_state.vm(node, vmid)?.config;
+    check_volumes(pve_state, node, options)?;
     let machine = forced_machine.or_else(|| options.get("machine"));
-    machine::check(world.release, node, machine)?;
-    let mut warnings = firmware_warnings(world.release, options);
-    check_usb(world, node, options)?;
-    let devices = pci::choose(world, guests, node, vmid, options)?;
-    let host = world.hosts.get(node);
+    machine::check(pve_state.release, node, machine)?;
+    let mut warnings = firmware_warnings(pve_state.release, options);
+    check_usb(pve_state, node, options)?;
+    let devices = pci::choose(pve_state, guests, node, vmid, options)?;
+    let host = pve_state.hosts.get(node);
     if let Some(host) = host {
         check_processors(host, options)?;
     }
     warnings.extend(thread_warnings(options));
-    let exits = host.and_then(|host| missing_bridge(world, node, host, vmid, options));
+    let exits = host.and_then(|host| missing_bridge(pve_state, node, host, vmid, options));
     Ok(StartCheck { devices, warnings, exits })
 }
 
-fn check_volumes(world: &World, node: &str, options: &Config) -> Result<(), ApiError> {
+fn check_volumes(pve_state: &PveState, node: &str, options: &Config) -> Result<(), ApiError> {
     for drive in drive::drives(options) {
         if let DriveSource::Volume(volume) = drive.source() {
-            storage::activate(world, node, &volume)?;
+            storage::activate(pve_state, node, &volume)?;
         }
     }
     Ok(())
@@ -87,15 +87,15 @@ fn thread_warnings(options: &Config) -> Vec<String> {
     drive::drives(options).iter().filter(ignored).map(|_| text.to_owned()).collect()
 }
 
-fn check_usb(world: &World, node: &str, options: &Config) -> Result<(), ApiError> {
-    let format = schema::format(world.release, FormatName::Usb);
+fn check_usb(pve_state: &PveState, node: &str, options: &Config) -> Result<(), ApiError> {
+    let format = schema::format(pve_state.release, FormatName::Usb);
     let mapped = options
         .iter()
         .filter(|(key, _)| key.starts_with("usb"))
         .filter_map(|(_, value)| format.parse(value).ok()?.get("mapping").map(str::to_owned));
     for mapping in mapped {
         let here = |entry: &String| entry.split(',').any(|part| part == format!("node={node}"));
-        let known = world.mappings.usb.get(&mapping);
+        let known = pve_state.mappings.usb.get(&mapping);
         if !known.is_some_and(|known| known.entries.iter().any(here)) {
             return Err(ApiError::failed(format!("USB device mapping not found for '{mapping}'")));
         }
@@ -116,14 +116,14 @@ fn check_processors(host: &Host, options: &Config) -> Result<(), ApiError> {
 
 /// Output of the network script if a bridge is missing; `None` if all bridges exist.
 fn missing_bridge(
-    world: &World,
+    pve_state: &PveState,
     node: &str,
     host: &Host,
     vmid: u32,
     options: &Config,
 ) -> Option<Vec<String>> {
-    let format = schema::format(world.release, FormatName::Net);
-    let folder = match world.release {
+    let format = schema::format(pve_state.release, FormatName::Net);
+    let folder = match pve_state.release {
         Release::V8 => "/var/lib/qemu-server",
         Release::V9 => "/usr/libexec/qemu-server",
     };
@@ -131,7 +131,7 @@ fn missing_bridge(
         let fields = format.parse(value).ok()?;
         let bridge = fields.get("bridge")?;
         if host.bridges.iter().any(|known| known.name == bridge)
-            || world.vnets_on(node).any(|(known, _)| known == bridge)
+            || pve_state.vnets_on(node).any(|(known, _)| known == bridge)
         {
             return None;
         }

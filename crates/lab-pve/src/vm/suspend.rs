@@ -8,8 +8,8 @@ use super::memory;
 use super::{config, machine};
 use crate::ApiError;
 use crate::lock::CALL_LOCK_TIMEOUT;
+use crate::pve_state::{Config, PveState, VolumeId};
 use crate::storage::{self, Allocation};
-use crate::world::{Config, VolumeId, World};
 
 /// Space in MiB for device state in addition to the memory.
 const DEVICES_MIB: u64 = 500;
@@ -18,13 +18,13 @@ const DEVICES_MIB: u64 = 500;
 const RUN_OPTIONS: &[&str] = &["vmstate", "runningmachine", "runningcpu", "running-nets-host-mtu"];
 
 /// Default storage for saved memory: the option `vmstatestorage`, or else the storage of a disk, preferably a shared one.
-pub(crate) fn default_storage(world: &World, options: &Config) -> String {
+pub(crate) fn default_storage(pve_state: &PveState, options: &Config) -> String {
     if let Some(storage) = options.get("vmstatestorage") {
         return storage.clone();
     }
     let (mut shared, mut local) = (None, None);
     for volume in drive::drives(options).iter().filter_map(drive::Drive::volume) {
-        let Some(storage) = world.storages.get(&volume.storage) else { continue };
+        let Some(storage) = pve_state.storages.get(&volume.storage) else { continue };
         let best = if storage.shared { &mut shared } else { &mut local };
         if best.is_none() || storage.kind.has_files() {
             *best = Some(volume.storage);
@@ -43,10 +43,10 @@ pub(crate) async fn state_volume(
 ) -> Result<VolumeId, ApiError> {
     let site = worker.site();
     let (shared, has_files, memory) = {
-        let world = site.world();
-        let storage = world.storage(storage_id)?;
-        let options = &world.vm(node, vmid)?.config;
-        let memory = memory::mib(&world, options.get("memory").map(String::as_str));
+        let pve_state = site.pve_state();
+        let storage = pve_state.storage(storage_id)?;
+        let options = &pve_state.vm(node, vmid)?.config;
+        let memory = memory::mib(&pve_state, options.get("memory").map(String::as_str));
         (storage.shared, storage.kind.has_files(), memory)
     };
     let name = format!("vm-{vmid}-state-{what}{}", if has_files { ".raw" } else { "" });
@@ -62,7 +62,7 @@ pub(crate) async fn state_volume(
         kib: (memory * 2 + DEVICES_MIB) << 10,
         now: site.now(),
     };
-    storage::alloc(&mut site.world(), &new)
+    storage::alloc(&mut site.pve_state(), &new)
 }
 
 /// Saves the memory of a running VM, and stops the VM.
@@ -77,8 +77,8 @@ pub(crate) async fn to_disk(
     let lock = |timeout: crate::lock::LockTimeout| ApiError::failed(timeout.to_string());
     let guard = site.locks.vm(vmid, CALL_LOCK_TIMEOUT).await.map_err(lock)?;
     {
-        let world = site.world();
-        let vm = world.vm(node, vmid)?;
+        let pve_state = site.pve_state();
+        let vm = pve_state.vm(node, vmid)?;
         if vm.lock() == Some("backup") {
             return Err(ApiError::failed("cannot suspend to disk during backup"));
         }
@@ -89,10 +89,11 @@ pub(crate) async fn to_disk(
     let what = format!("suspend-{}", date(site.now()));
     let volume = state_volume(worker, node, vmid, storage_id, &what).await?;
     let memory = {
-        let mut world = site.world();
-        let release = world.release;
-        let memory = memory::mib(&world, world.vm(node, vmid)?.config.get("memory").map(|m| &**m));
-        let vm = world.vm_mut(node, vmid)?;
+        let mut pve_state = site.pve_state();
+        let release = pve_state.release;
+        let memory =
+            memory::mib(&pve_state, pve_state.vm(node, vmid)?.config.get("memory").map(|m| &**m));
+        let vm = pve_state.vm_mut(node, vmid)?;
         let machine = machine::running(release, vm.config.get("machine"));
         let processor = vm.config.get("cpu").cloned().unwrap_or_else(|| "kvm64".to_owned());
         vm.config.insert("lock".to_owned(), "suspending".to_owned());
@@ -106,28 +107,28 @@ pub(crate) async fn to_disk(
     let _guard = site.locks.vm(vmid, CALL_LOCK_TIMEOUT).await.map_err(lock)?;
     if let Err(error) = saved {
         // The lock stays in the config, so that the failure is visible.
-        let mut world = site.world();
-        storage::free(&mut world, node, &volume)?;
-        let vm = world.vm_mut(node, vmid)?;
+        let mut pve_state = site.pve_state();
+        storage::free(&mut pve_state, node, &volume)?;
+        let vm = pve_state.vm_mut(node, vmid)?;
         vm.config.retain(|key, _| !RUN_OPTIONS.contains(&key.as_str()));
         return Err(error);
     }
     worker.log("State saved, quitting");
     site.guest_power_off(vmid);
-    let mut world = site.world();
-    world.vm_mut(node, vmid)?.config.insert("lock".to_owned(), "suspended".to_owned());
+    let mut pve_state = site.pve_state();
+    pve_state.vm_mut(node, vmid)?.config.insert("lock".to_owned(), "suspended".to_owned());
     Ok(())
 }
 
 /// Removes the saved memory after the guest has resumed.
 pub(crate) fn drop_state(worker: &Worker, node: &str, vmid: u32) -> Result<(), ApiError> {
     worker.log("Resumed VM, removing state");
-    let mut world = worker.site().world();
-    let options = &world.vm(node, vmid)?.config;
+    let mut pve_state = worker.site().pve_state();
+    let options = &pve_state.vm(node, vmid)?.config;
     if let Some(volume) = options.get("vmstate").and_then(|text| VolumeId::parse(text)) {
-        storage::free(&mut world, node, &volume)?;
+        storage::free(&mut pve_state, node, &volume)?;
     }
-    let vm = world.vm_mut(node, vmid)?;
+    let vm = pve_state.vm_mut(node, vmid)?;
     vm.config.retain(|key, _| key != "lock" && !RUN_OPTIONS.contains(&key.as_str()));
     Ok(())
 }

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::permission::permission_denied;
+use crate::pve_state::{Caller, PveState};
 use crate::schema::split_list;
-use crate::world::{Caller, World};
 use crate::{ApiError, Release};
 
 /// Normalized tags: sorted, without duplicates, and in lower case unless the datacenter config makes tags case-sensitive.
-pub(crate) fn normalized(world: &World, tags: &str) -> String {
-    let style = |name: &str| setting(world, "tag-style", name);
+pub(crate) fn normalized(pve_state: &PveState, tags: &str) -> String {
+    let style = |name: &str| setting(pve_state, "tag-style", name);
     let case_sensitive = style("case-sensitive").is_some_and(|value| value == "1");
     let mut seen = BTreeSet::new();
     let mut list: Vec<String> = split_list(tags)
@@ -25,33 +25,33 @@ pub(crate) fn normalized(world: &World, tags: &str) -> String {
 
 /// Checks whether the caller may change `old` tags to `new` tags.
 pub(crate) fn check(
-    world: &World,
+    pve_state: &PveState,
     caller: &Caller,
     vmid: u32,
     old: &str,
     new: &str,
 ) -> Result<(), ApiError> {
-    world.check(caller, &format!("/vms/{vmid}"), &["VM.Config.Options"])?;
+    pve_state.check(caller, &format!("/vms/{vmid}"), &["VM.Config.Options"])?;
     let changed = changed(old, new);
-    check_each(world, caller, changed)
+    check_each(pve_state, caller, changed)
 }
 
 /// Checks whether the caller may set these tags on a new VM.
 pub(crate) fn check_new(
-    world: &World,
+    pve_state: &PveState,
     caller: &Caller,
     vmid: u32,
     tags: &str,
 ) -> Result<(), ApiError> {
-    if world.release == Release::V8 {
+    if pve_state.release == Release::V8 {
         return Ok(());
     }
-    world.check(caller, &format!("/vms/{vmid}"), &["VM.Config.Options"])?;
+    pve_state.check(caller, &format!("/vms/{vmid}"), &["VM.Config.Options"])?;
     // Proxmox VE 9 compares the new tags with a Perl hash reference instead of an empty list. So Proxmox also detects the
     // removal of a tag such as `HASH(0x…)`. If the datacenter config restricts tags, this tag alone causes a rejection.
     let mut changed = changed("", tags);
     changed.insert("HASH(0x5581e2b0a3c8)".to_owned());
-    check_each(world, caller, changed)
+    check_each(pve_state, caller, changed)
 }
 
 fn changed(old: &str, new: &str) -> BTreeSet<String> {
@@ -66,24 +66,28 @@ fn changed(old: &str, new: &str) -> BTreeSet<String> {
     counts.into_keys().map(str::to_owned).collect()
 }
 
-fn check_each(world: &World, caller: &Caller, tags: BTreeSet<String>) -> Result<(), ApiError> {
-    if world.allowed(caller, "/", &["Sys.Modify"]) {
+fn check_each(
+    pve_state: &PveState,
+    caller: &Caller,
+    tags: BTreeSet<String>,
+) -> Result<(), ApiError> {
+    if pve_state.allowed(caller, "/", &["Sys.Modify"]) {
         return Ok(());
     }
-    let registered: BTreeSet<&str> = world
+    let registered: BTreeSet<&str> = pve_state
         .datacenter
         .get("registered-tags")
         .map(|tags| split_list(tags).into_iter().collect())
         .unwrap_or_default();
-    let access = setting(world, "user-tag-access", "user-allow").unwrap_or("free");
-    let listed: BTreeSet<&str> = setting(world, "user-tag-access", "user-allow-list")
+    let access = setting(pve_state, "user-tag-access", "user-allow").unwrap_or("free");
+    let listed: BTreeSet<&str> = setting(pve_state, "user-tag-access", "user-allow-list")
         .filter(|_| access != "none")
         .map(|list| split_list(list).into_iter().collect())
         .unwrap_or_default();
     let is_seen = |tag: &str| {
-        world.vms.iter().any(|(vmid, vm)| {
+        pve_state.vms.iter().any(|(vmid, vm)| {
             vm.config.get("tags").is_some_and(|tags| split_list(tags).contains(&tag))
-                && world.allowed(caller, &format!("/vms/{vmid}"), &["VM.Audit"])
+                && pve_state.allowed(caller, &format!("/vms/{vmid}"), &["VM.Audit"])
         })
     };
     for tag in tags {
@@ -96,7 +100,7 @@ fn check_each(world: &World, caller: &Caller, tags: BTreeSet<String>) -> Result<
 }
 
 /// Field of a property string in the datacenter config.
-fn setting<'a>(world: &'a World, option: &str, name: &str) -> Option<&'a str> {
-    let value = world.datacenter.get(option)?;
+fn setting<'a>(pve_state: &'a PveState, option: &str, name: &str) -> Option<&'a str> {
+    let value = pve_state.datacenter.get(option)?;
     value.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
 }

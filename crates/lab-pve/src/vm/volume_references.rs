@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::drive::{self, Drive};
 use crate::ApiError;
+use crate::pve_state::{Config, PveState, Vm, VolumeId};
 use crate::storage::{self, Feature};
-use crate::world::{Config, Vm, VolumeId, World};
 
 /// Volume of a drive, or the error of Proxmox for a drive without a volume.
 pub(crate) fn volume_of(drive: &Drive) -> Result<VolumeId, ApiError> {
@@ -17,14 +17,14 @@ pub(crate) fn volume_of(drive: &Drive) -> Result<VolumeId, ApiError> {
 
 /// Whether all disks of a config support a feature. With a snapshot, the disks of the snapshot are checked.
 pub(crate) fn all_can(
-    world: &World,
+    pve_state: &PveState,
     config: &Config,
     feature: Feature,
     snapshot: Option<&str>,
 ) -> Result<bool, ApiError> {
     for drive in drive::drives(config).iter().filter(|drive| !drive.is_cdrom()) {
         let can = match VolumeId::parse(drive.file()) {
-            Some(volume) => storage::can(world, &volume, feature, snapshot)?,
+            Some(volume) => storage::can(pve_state, &volume, feature, snapshot)?,
             None => false,
         };
         if !can {
@@ -173,7 +173,7 @@ fn add_reference(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::Snapshot;
+    use crate::pve_state::Snapshot;
 
     fn config(options: &[(&str, &str)]) -> Config {
         options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()

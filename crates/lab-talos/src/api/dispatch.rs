@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 use talmox_lab_environment::Work;
-use talmox_lab_environment::fault::Place;
+use talmox_lab_environment::fault::EventSource;
 use talmox_talos_api::proto::cluster::cluster_service_server::ClusterServiceServer;
 use talmox_talos_api::proto::cosi::resource::state_server::StateServer;
 use talmox_talos_api::proto::machine::image_service_server::ImageServiceServer;
@@ -98,7 +98,8 @@ pub(super) async fn call_node(
 ) -> Option<Response<Body>> {
     let (simulation, vmid) = (Arc::clone(&session.simulation), session.vmid);
     let path = request.uri().path().to_owned();
-    let faults_after_call = match simulation.apply_faults(vmid, Place::Talos(&path), "").await {
+    let faults_after_call = match simulation.apply_faults(vmid, EventSource::Talos(&path), "").await
+    {
         Ok(faults_after_call) => faults_after_call,
         Err(InterruptedCall::RejectedCall(status)) => return Some(status.into_http()),
         Err(InterruptedCall::Rejected { message, .. }) => {

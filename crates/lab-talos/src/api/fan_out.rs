@@ -50,7 +50,7 @@ pub(super) async fn call_all(
     let calls: Vec<_> = targets
         .iter()
         .map(|target| {
-            let call = Call { target: target.clone(), is_streaming };
+            let call = NodeCall { target: target.clone(), is_streaming };
             let request = copy(&parts, body.clone());
             let (session, sender) = (Arc::clone(session), sender.clone());
             tokio::spawn(async move { call.run(&session, request, &sender).await })
@@ -92,12 +92,12 @@ fn copy(parts: &Parts, body: Bytes) -> Request<Body> {
 }
 
 /// Call to one of the target nodes.
-struct Call {
+struct NodeCall {
     target: String,
     is_streaming: bool,
 }
 
-impl Call {
+impl NodeCall {
     /// Makes the call and returns the encoded replies. Streamed replies are sent to `sender` instead.
     async fn run(
         &self,

@@ -1,5 +1,6 @@
 //! Files of a node and keys of the META partition.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use talmox_talos_api::proto::common::Data;
@@ -10,6 +11,7 @@ use super::kubeconfig::archive;
 use super::stream;
 use super::{Session, status};
 use crate::etcd;
+use crate::link::Link;
 use crate::talos_state::Node;
 
 /// Size of the META partition in bytes.
@@ -36,9 +38,37 @@ fn bytes(session: &Session, path: &str) -> Result<Vec<u8>, Status> {
     let found = session.look(|talos, node| match path {
         "/var/lib/etcd/member/snap/db" => etcd::database(talos, node.vmid),
         "/var/lib/etcd.snapshot" => node.snapshot.clone(),
+        "/proc/net/arp" => {
+            Some(arp_table(node, &session.simulation.settings.gateways).into_bytes())
+        }
         _ => contents(node, path, now).map(String::into_bytes),
     })?;
     found.ok_or_else(|| Status::not_found(format!("stat {path}: no such file or directory")))
+}
+
+/// ARP table of the kernel. It contains the gateway in use, because a node always sends packets to other networks. A gateway that does
+/// not exist has no hardware address.
+fn arp_table(node: &Node, gateways: &[IpAddr]) -> String {
+    let network = &node.network;
+    let mut table =
+        "IP address       HW type     Flags       HW address            Mask     Device\n"
+            .to_owned();
+    let near = network.gateways.first().filter(|gateway| gateway.is_ipv4()).and_then(|gateway| {
+        let on = |link: &&Link| link.addresses.iter().any(|(own, _)| own.contains(*gateway));
+        Some((gateway.to_string(), network.links.iter().find(on)?))
+    });
+    if let Some((gateway, link)) = near {
+        let (flags, mac) = if network.has_internet(gateways) {
+            ("0x2", "02:00:00:00:00:01")
+        } else {
+            ("0x0", "00:00:00:00:00:00")
+        };
+        let name = &link.name;
+        table.push_str(&format!(
+            "{gateway:<16} 0x1         {flags}         {mac}     *        {name}\n"
+        ));
+    }
+    table
 }
 
 /// Content of a file on the node. Only files that clients are known to read exist.

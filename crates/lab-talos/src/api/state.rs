@@ -54,7 +54,7 @@ impl State for NodeApi {
             let text = "bootstrap contents is not implemented for resource watch";
             return Err(Status::unimplemented(text));
         }
-        let watch = Watch { session: Arc::clone(&self.0), kind, request };
+        let watch = ResourceWatch { session: Arc::clone(&self.0), kind, request };
         Ok(Answered::new(stream::run(&self.0, |sender| watch.run(sender))))
     }
 }
@@ -127,13 +127,13 @@ fn to_resource(kind: &Definition, found: &VersionedResource) -> Resource {
     }
 }
 
-struct Watch {
+struct ResourceWatch {
     session: Arc<Session>,
     kind: &'static Definition,
     request: WatchRequest,
 }
 
-impl Watch {
+impl ResourceWatch {
     async fn run(self, sender: stream::Sender<WatchResponse>) {
         let mut state_changes = self.session.simulation.state_changes();
         state_changes.borrow_and_update();

@@ -12,6 +12,9 @@ use super::{prefix, text};
 /// Default protocol of a VLAN.
 pub(crate) const DEFAULT_VLAN_PROTOCOL: &str = "802.1q";
 
+/// Metric of a route without a metric of its own.
+pub(crate) const ROUTE_METRIC: u32 = 1024;
+
 /// Settings of one network link.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LinkFacts {
@@ -20,7 +23,8 @@ pub(crate) struct LinkFacts {
     pub(crate) virtual_link: Option<VirtualLink>,
     pub(crate) is_dhcp: bool,
     pub(crate) addresses: Vec<Prefix>,
-    pub(crate) gateways: Vec<IpAddr>,
+    /// Gateways of default routes, each with the metric of its route.
+    pub(crate) gateways: Vec<(u32, IpAddr)>,
     pub(crate) mtu: Option<u32>,
     pub(crate) vip: Option<IpAddr>,
 }
@@ -224,15 +228,16 @@ fn link_document(name: String, body: &Yaml, virtual_link: Option<VirtualLink>) -
     }
 }
 
-/// Gateways of default routes.
-fn gateways<'a>(routes: impl Iterator<Item = &'a Yaml>, destination: &str) -> Vec<IpAddr> {
+/// Gateways of default routes, each with the metric of its route.
+fn gateways<'a>(routes: impl Iterator<Item = &'a Yaml>, destination: &str) -> Vec<(u32, IpAddr)> {
     let default = |route: &'a Yaml| {
         let map = route.as_map()?;
         let to = text(map.get(destination)).unwrap_or_default();
         if !matches!(to.as_str(), "" | "0.0.0.0/0" | "::/0") {
             return None;
         }
-        text(map.get("gateway"))?.parse().ok()
+        let metric = text(map.get("metric")).and_then(|metric| metric.parse().ok());
+        Some((metric.unwrap_or(ROUTE_METRIC), text(map.get("gateway"))?.parse().ok()?))
     };
     routes.filter_map(default).collect()
 }

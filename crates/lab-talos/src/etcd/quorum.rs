@@ -35,7 +35,7 @@ impl TalosState {
     }
 
     /// Whether this member also accepts writes. No member does if any member has a disk space alarm.
-    pub(crate) fn takes_writes(&self, membership: Membership) -> bool {
+    pub(crate) fn accepts_writes(&self, membership: Membership) -> bool {
         let cluster = self.etcds.get(&membership.cluster);
         cluster.is_some_and(|cluster| cluster.alarms.is_empty()) && self.serves(membership)
     }

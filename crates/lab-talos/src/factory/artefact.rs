@@ -7,7 +7,7 @@ use crate::image::{Arch, Platform};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Artefact {
     pub(super) target: ImageTarget,
-    pub(super) format: ImageFormat,
+    pub(super) format: ArtefactFormat,
     pub(super) packing: Packing,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct ImageTarget {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ImageFormat {
+pub(super) enum ArtefactFormat {
     Iso,
     Raw,
     Qcow2,
@@ -44,18 +44,18 @@ impl Artefact {
         }
         // ISO images are never compressed.
         let (name, format, packing) = if let Some(name) = file.strip_suffix(".iso") {
-            (name, ImageFormat::Iso, Packing::None)
+            (name, ArtefactFormat::Iso, Packing::None)
         } else if let Some(name) = file.strip_prefix("cmdline-") {
-            (name, ImageFormat::Cmdline, Packing::None)
+            (name, ArtefactFormat::Cmdline, Packing::None)
         } else {
             let packed = PACKINGS
                 .iter()
                 .find_map(|(end, kind)| file.strip_suffix(end).map(|name| (name, *kind)));
             let (disk, packing) = packed.unwrap_or((file, Packing::None));
             if let Some(name) = disk.strip_suffix(".raw") {
-                (name, ImageFormat::Raw, packing)
+                (name, ArtefactFormat::Raw, packing)
             } else if let Some(name) = disk.strip_suffix(".qcow2") {
-                (name, ImageFormat::Qcow2, packing)
+                (name, ArtefactFormat::Qcow2, packing)
             } else {
                 return Err(invalid(&format!("invalid profile path: {disk:?}")));
             }
@@ -122,13 +122,13 @@ mod tests {
                     arch: Arch::Arm64,
                     secureboot: true
                 },
-                format: ImageFormat::Raw,
+                format: ArtefactFormat::Raw,
                 packing: Packing::Zst,
             }
         );
         let artefact = Artefact::parse("nocloud-amd64.qcow2").unwrap();
-        assert_eq!((artefact.format, artefact.packing), (ImageFormat::Qcow2, Packing::None));
-        assert_eq!(Artefact::parse("nocloud-amd64.iso").unwrap().format, ImageFormat::Iso);
+        assert_eq!((artefact.format, artefact.packing), (ArtefactFormat::Qcow2, Packing::None));
+        assert_eq!(Artefact::parse("nocloud-amd64.iso").unwrap().format, ArtefactFormat::Iso);
     }
 
     #[test]

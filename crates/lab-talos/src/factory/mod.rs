@@ -27,13 +27,13 @@ use talmox_talos_config::schematic::Schematic;
 use tokio::sync::OnceCell;
 
 use answer::HttpAnswer;
-use artefact::{Artefact, ImageFormat, ImageTarget};
+use artefact::{Artefact, ArtefactFormat, ImageTarget};
 use schematics::Schematics;
 
 use crate::hypervisor::Hypervisor;
 use crate::image::{Medium, Scale, System, TalosImage};
 
-pub use server::Server;
+pub use server::FactoryServer;
 
 /// Host names of the Image Factory and of the Ubuntu server.
 pub const HOSTS: [&str; 2] = ["factory.talos.dev", ubuntu::HOST];
@@ -84,14 +84,14 @@ fn build(artefact: Artefact, version: &Version, schematic: Schematic) -> Vec<u8>
     let Artefact { target, format, packing } = artefact;
     let ImageTarget { platform, arch, secureboot } = target;
     let arguments = kernel::arguments(target, version, &schematic);
-    let medium = if format == ImageFormat::Iso { Medium::Iso } else { Medium::Disk };
+    let medium = if format == ArtefactFormat::Iso { Medium::Iso } else { Medium::Disk };
     let image = TalosImage::new(format!("v{version}"), platform, schematic, secureboot, medium);
     let system = System::Talos(image);
     let bytes = match format {
-        ImageFormat::Iso => system.iso(arch),
-        ImageFormat::Raw => system.disk(arch, Scale::Small).to_raw(),
-        ImageFormat::Qcow2 => system.disk(arch, Scale::Full).to_qcow2(CLUSTER_BITS),
-        ImageFormat::Cmdline => arguments.into_bytes(),
+        ArtefactFormat::Iso => system.iso(arch),
+        ArtefactFormat::Raw => system.disk(arch, Scale::Small).to_raw(),
+        ArtefactFormat::Qcow2 => system.disk(arch, Scale::Full).to_qcow2(CLUSTER_BITS),
+        ArtefactFormat::Cmdline => arguments.into_bytes(),
     };
     packing.pack(bytes)
 }

@@ -22,7 +22,7 @@ const TALOSCTL: [&str; 8] = [
 
 /// Parsed HTTP request to the Image Factory.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(super) struct FactoryRequest {
     pub(super) method: String,
     pub(super) host: String,
     /// Decoded path without the query.
@@ -32,7 +32,7 @@ pub(super) struct Request {
     pub(super) body: Vec<u8>,
 }
 
-impl Request {
+impl FactoryRequest {
     /// Whether the method is GET or HEAD. HEAD is answered like GET, but without the body.
     fn reads(&self) -> bool {
         matches!(self.method.as_str(), "GET" | "HEAD")
@@ -45,7 +45,7 @@ impl Request {
 }
 
 impl Factory {
-    pub(super) async fn answer(self: &Arc<Self>, request: &Request) -> HttpAnswer {
+    pub(super) async fn answer(self: &Arc<Self>, request: &FactoryRequest) -> HttpAnswer {
         if request.host == ubuntu::HOST {
             if !request.reads() {
                 return HttpAnswer::method_not_allowed();
@@ -93,7 +93,7 @@ impl Factory {
         result.unwrap_or_else(|rejected| rejected)
     }
 
-    fn post(&self, request: &Request) -> Result<HttpAnswer, HttpAnswer> {
+    fn post(&self, request: &FactoryRequest) -> Result<HttpAnswer, HttpAnswer> {
         let text = std::str::from_utf8(&request.body)
             .map_err(|_| HttpAnswer::error(400, "yaml: invalid UTF-8"))?;
         if text.trim().is_empty() {
@@ -118,7 +118,7 @@ impl Factory {
 
     async fn image(
         &self,
-        request: &Request,
+        request: &FactoryRequest,
         id: &str,
         version: &str,
         file: &str,
@@ -151,7 +151,7 @@ impl Factory {
 
     fn pxe(
         &self,
-        request: &Request,
+        request: &FactoryRequest,
         id: &str,
         version: &str,
         target: &str,
@@ -171,7 +171,7 @@ fn pem(text: &str) -> HttpAnswer {
 }
 
 /// List of talosctl binaries, which the Image Factory serves since 1.11. The lab serves only the list, and not the files.
-fn talosctl(request: &Request, version: &str) -> Result<HttpAnswer, HttpAnswer> {
+fn talosctl(request: &FactoryRequest, version: &str) -> Result<HttpAnswer, HttpAnswer> {
     let version = parse_version(version)?;
     is_available(&version)?;
     if version.minor < 11 {
@@ -182,7 +182,7 @@ fn talosctl(request: &Request, version: &str) -> Result<HttpAnswer, HttpAnswer> 
     Ok(HttpAnswer::json(200, "application/json", &list))
 }
 
-fn versions(request: &Request) -> HttpAnswer {
+fn versions(request: &FactoryRequest) -> HttpAnswer {
     let all =
         if request.parameter("broken") == Some("true") { vec![] } else { catalog::versions() };
     let names: Vec<String> = all.iter().map(|version| format!("v{version}")).collect();

@@ -12,7 +12,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request as HttpRequest, Response};
 use hyper_util::rt::TokioIo;
-use talmox_lab_environment::fault::{Action, Place, Sight};
+use talmox_lab_environment::fault::{Action, EventSource, FaultEvent};
 use talmox_lab_environment::stopped;
 use talmox_lab_kube::{collect, decode, query};
 use tokio::net::{TcpListener, TcpStream};
@@ -23,25 +23,25 @@ use tokio_rustls::TlsAcceptor;
 use super::Factory;
 use super::answer::HttpAnswer;
 use super::body::ResponseBody;
-use super::route::Request;
+use super::route::FactoryRequest;
 
 /// Maximum size of a request body.
 const MAX_BODY: usize = 1 << 20;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub struct Server {
+pub struct FactoryServer {
     pub listener: TcpListener,
     pub tls: TlsAcceptor,
     pub factory: Arc<Factory>,
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for FactoryServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("listener", &self.listener).finish_non_exhaustive()
+        f.debug_struct("FactoryServer").field("listener", &self.listener).finish_non_exhaustive()
     }
 }
 
-impl Server {
+impl FactoryServer {
     /// Serves until `stop` becomes true.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         loop {
@@ -96,14 +96,18 @@ async fn respond(
     let host = host.split(':').next().unwrap_or_default().to_ascii_lowercase();
     let method = head.method.as_str().to_owned();
     let path = decode(head.uri.path(), false);
-    let sight = Sight { place: Place::Factory(&path), method: &method, ..Sight::default() };
+    let event = FaultEvent {
+        source: EventSource::Factory(&path),
+        method: &method,
+        ..FaultEvent::default()
+    };
     let mut rejected = None;
     let mut cut_after = false;
     let mut truncated = None;
-    for action in factory.environment.faults.strike(&sight) {
+    for action in factory.environment.faults.matching_actions(&event) {
         factory.hypervisor.carry_out(&action);
         match action {
-            Action::Refuse { status, message } => {
+            Action::Reject { status, message } => {
                 rejected = Some(HttpAnswer::error(status, &message));
             }
             Action::Delay(time) => factory.environment.clock.sleep(time).await,
@@ -121,7 +125,7 @@ async fn respond(
         (None, None) => HttpAnswer::error(413, "Request Entity Too Large"),
         (None, Some(body)) => {
             let query = query(head.uri.query().unwrap_or_default());
-            let request = Request { method, host, path, query, range: header(RANGE), body };
+            let request = FactoryRequest { method, host, path, query, range: header(RANGE), body };
             factory.answer(&request).await
         }
     };

@@ -13,7 +13,7 @@ pub(crate) struct Components(pub(crate) BTreeMap<&'static str, Component>);
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Component {
     pub(crate) image: String,
-    /// All settings that the pod of the component depends on.
+    /// Settings other than the image that the pod of the component depends on.
     settings: Value,
     /// Number that increases with each change of the settings. It is the version of the resource, and an annotation of the pod.
     pub(crate) version: u64,

@@ -85,7 +85,7 @@ impl ControlPlane<'_> {
         let component = talos.components.get(&self.vmid)?.0.get(API_SERVER)?.clone();
         let addresses: Vec<_> = node.network.addresses().collect();
         let names = api_server::names(&config.facts, node.hostname(), &addresses);
-        let memory = match (talos.serves(membership), talos.takes_writes(membership)) {
+        let memory = match (talos.serves(membership), talos.accepts_writes(membership)) {
             (false, _) => Memory::Lost,
             (true, false) => Memory::Full,
             (true, true) => Memory::Good,
@@ -173,7 +173,7 @@ impl ControlPlane<'_> {
                 .until(|talos| {
                     let config = self.config(talos)?;
                     let is_done = done.as_ref().is_some_and(|done| Arc::ptr_eq(done, config));
-                    let takes_it = talos.takes_writes(state.membership);
+                    let takes_it = talos.accepts_writes(state.membership);
                     (takes_it && !is_done).then(|| Arc::clone(config))
                 })
                 .await;
@@ -212,7 +212,7 @@ impl ControlPlane<'_> {
         let cluster = talos.etcds.get(&membership.cluster);
         let has_server = cluster.is_some_and(|cluster| !cluster.api_servers.is_empty());
         has_server
-            && talos.takes_writes(membership)
+            && talos.accepts_writes(membership)
             && talos.leader_of(membership) == Some(membership.member)
     }
 

@@ -24,7 +24,7 @@ pub(crate) async fn run_kubelet(simulation: Arc<Simulation>, vmid: u32, boot: u6
     let restart = simulation
         .look(|talos| talos.nodes.get(&vmid).map(|node| Arc::clone(&node.kubelet_restart)));
     let Some(restart) = restart else { return };
-    let kubelet = Kubelet { simulation: &simulation, vmid, boot };
+    let kubelet = NodeKubelet { simulation: &simulation, vmid, boot };
     let mut image = KubeletImage::NotPulled;
     loop {
         tokio::select! {
@@ -41,7 +41,7 @@ enum KubeletImage {
     Present,
 }
 
-struct Kubelet<'r> {
+struct NodeKubelet<'r> {
     simulation: &'r Arc<Simulation>,
     vmid: u32,
     boot: u64,
@@ -60,7 +60,7 @@ impl Drop for RegisteredNode {
     }
 }
 
-impl Kubelet<'_> {
+impl NodeKubelet<'_> {
     /// Message of the last event before the kubelet stops.
     fn signal(&self) -> String {
         let pid = service::pid(SERVICE, self.vmid);
@@ -171,7 +171,7 @@ impl Kubelet<'_> {
                 .ephemeral
                 .is_some_and(|ephemeral| ephemeral.has_kubelet)
         });
-        if !is_known && !store.takes_token(&token) {
+        if !is_known && !store.accepts_token(&token) {
             return Err("Unauthorized".to_owned());
         }
         if let Some(disk) = disk.filter(|_| !is_known) {

@@ -62,7 +62,7 @@ pub(super) fn api_server(
             problem = UNKNOWN_AUTHORITY.into();
         } else if !talos.serves(membership) {
             problem = NO_ANSWER.into();
-        } else if !talos.takes_writes(membership) {
+        } else if !talos.accepts_writes(membership) {
             problem = FULL.into();
         } else {
             return Ok(Arc::clone(&cluster.store));

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use talmox_lab_environment::fault::Place;
+use talmox_lab_environment::fault::EventSource;
 use talmox_lab_kube::{Connections, Receiving, RequestFate, ServerHost};
 
 use crate::connectivity::NodeConnection;
@@ -21,7 +21,7 @@ pub(super) struct ServerNode {
 impl ServerHost for ServerNode {
     fn receive<'r>(&'r self, method: &'r str, path: &'r str) -> Receiving<'r> {
         Box::pin(async move {
-            match self.simulation.apply_faults(self.vmid, Place::Kube(path), method).await {
+            match self.simulation.apply_faults(self.vmid, EventSource::Kube(path), method).await {
                 Ok(remaining_faults) => {
                     let node = self.clone();
                     RequestFate::Answered(Box::new(move || {
@@ -29,7 +29,7 @@ impl ServerHost for ServerNode {
                     }))
                 }
                 Err(InterruptedCall::Rejected { status, message }) => {
-                    RequestFate::Refused { status, message }
+                    RequestFate::Rejected { status, message }
                 }
                 Err(InterruptedCall::RejectedCall(_) | InterruptedCall::ConnectionBroken) => {
                     RequestFate::Cut

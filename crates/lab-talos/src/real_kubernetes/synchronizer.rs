@@ -41,9 +41,9 @@ pub(crate) async fn synchronize(
         }
     };
     let mut synchronizer = Synchronizer::new(client, Arc::clone(&store));
-    let (mut news, real) = (store.news(), Clock::real());
+    let (mut revisions, real) = (store.revisions(), Clock::real());
     loop {
-        news.borrow_and_update();
+        revisions.borrow_and_update();
         // While the API server starts, the round fails. The next round retries.
         if synchronizer.round().await.is_ok() {
             store.work();
@@ -54,7 +54,7 @@ pub(crate) async fn synchronize(
             log(&problem);
         }
         tokio::select! {
-            _ = news.changed() => {}
+            _ = revisions.changed() => {}
             () = real.sleep(ROUND_INTERVAL) => {}
         }
         real.sleep(MIN_INTERVAL).await;
@@ -230,8 +230,8 @@ impl Synchronizer {
             let reported = self.client.merge(&format!("{path}/status"), &patch).await?.found();
             remote = self.handle_result(kind, &local, reported).unwrap_or(remote);
         }
-        let is_going = |object: &Value| object["metadata"]["deletionTimestamp"].is_string();
-        if is_going(&remote) && !is_going(&local) {
+        let is_being_deleted = |object: &Value| object["metadata"]["deletionTimestamp"].is_string();
+        if is_being_deleted(&remote) && !is_being_deleted(&local) {
             self.store.end_as(kind.id, &remote);
         }
         if known.is_some_and(|known| known.is_unchanged(&remote)) {
@@ -248,7 +248,7 @@ impl Synchronizer {
         seen: Option<&Value>,
         remote: &Value,
     ) -> Option<SyncedObject> {
-        let local = self.store.adopt(kind.id, seen, remote)?;
+        let local = self.store.copy_object(kind.id, seen, remote)?;
         Some(SyncedObject::new(remote, local))
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use talmox_clock::Clock;
-use talmox_lab_kube::object::{has_condition, is_going, list, name, text};
+use talmox_lab_kube::object::{has_condition, is_being_deleted, list, name, text};
 use talmox_talos_config::generate::Role;
 
 use super::RealKubernetes;
@@ -204,7 +204,8 @@ async fn objects_of_a_real_api_server_run_on_nodes_of_the_lab() {
     client.merge(&path, &other).await.unwrap().found().unwrap();
     until(&mut client, &path, is_rolled_out).await;
     // Pods of the previous template are deleted one after the other.
-    let is_new = |pod: &Value| is_going(pod) || text(pod, "/spec/containers/0/image") == "web:2";
+    let is_new =
+        |pod: &Value| is_being_deleted(pod) || text(pod, "/spec/containers/0/image") == "web:2";
     until(&mut client, "/api/v1/namespaces/team/pods", |pods| {
         list(pods, "/items").iter().all(is_new)
     })

@@ -110,7 +110,7 @@ fn rendered(context: &ResourceContext<'_>, version: &str) -> Vec<Item> {
     vec![Item::new("static-pods", json!({ "ready": true, "version": version }))]
 }
 
-/// Versions of the four written configs, one after the other.
+/// Version numbers of the four written configs, joined into one text such as `1112`.
 fn config_version(context: &ResourceContext<'_>) -> String {
     let components = context.talos.components.get(&context.node.vmid);
     let scheduler = components.and_then(|all| all.0.get(COMPONENTS[2]));

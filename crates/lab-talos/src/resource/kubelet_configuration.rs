@@ -7,7 +7,7 @@ use crate::config::AppliedConfig;
 
 const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
-/// `KubeletConfiguration` as Talos writes it. Talos writes durations that are not set as zero.
+/// `KubeletConfiguration` as Talos writes it. For a duration that is not set, Talos writes zero.
 pub(super) fn configuration(config: &AppliedConfig, static_pod_url: &str) -> Map<String, Value> {
     let extra = table(config, "machine.kubelet.extraConfig");
     let skips_registration = config.flag("machine.kubelet.skipNodeRegistration");

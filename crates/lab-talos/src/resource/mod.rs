@@ -25,6 +25,7 @@ mod kubernetes;
 mod machine;
 mod manifest;
 mod network;
+mod network_status;
 mod node_address;
 mod node_label;
 mod partition;
@@ -109,6 +110,7 @@ const ALL_SOURCES: &[&[ResourceSource]] = &[
     machine::SOURCES,
     manifest::SOURCES,
     network::SOURCES,
+    network_status::SOURCES,
     node_address::SOURCES,
     node_label::SOURCES,
     partition::SOURCES,

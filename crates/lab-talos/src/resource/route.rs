@@ -115,6 +115,11 @@ fn routes(context: &ResourceContext<'_>) -> Vec<Item> {
     items
 }
 
+/// Whether the node has a default route.
+pub(super) fn has_default(context: &ResourceContext<'_>) -> bool {
+    !defaults(context).is_empty()
+}
+
 fn defaults(context: &ResourceContext<'_>) -> Vec<Route> {
     let network = &context.node.network;
     let mut routes = vec![];

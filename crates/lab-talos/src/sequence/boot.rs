@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use talmox_lab_environment::Work;
-use talmox_lab_environment::fault::BootSight;
+use talmox_lab_environment::fault::BootFacts;
 use talmox_talos_config::Release;
 
 use super::super::disk;
@@ -101,7 +101,7 @@ impl BootingMachine {
         node_boot.report_start();
         node_boot.start_early_services().await;
         let stalls_by_chance = node_boot.stalls_by_chance(reads_drive);
-        match node_boot.apply_faults(BootSight { is_bare, is_upgraded }).await {
+        match node_boot.apply_faults(BootFacts { is_bare, is_upgraded }).await {
             BootFaultOutcome::Ended => return,
             BootFaultOutcome::Continues if stalls_by_chance => return node_boot.stall(),
             BootFaultOutcome::Continues | BootFaultOutcome::DoesNotStall => {}

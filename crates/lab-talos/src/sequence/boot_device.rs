@@ -30,7 +30,7 @@ pub(super) enum BootDevice {
 }
 
 /// Drive with its image, and the data that was written to it.
-struct Drive {
+struct BootDrive {
     key: DiskKey,
     disk: Disk,
     path: Option<PathBuf>,
@@ -40,9 +40,9 @@ struct Drive {
 /// Tries the drives in the boot order. This function reads files, so it must not run in an async task.
 pub(super) fn find_boot_device(hypervisor: &dyn Hypervisor, hardware: &Hardware) -> BootDevice {
     let drives = all_drives(hypervisor, hardware);
-    let order: Vec<&Drive> = if hardware.boot_order.is_empty() {
+    let order: Vec<&BootDrive> = if hardware.boot_order.is_empty() {
         // The firmware sorts the drives by slot, because device letters exist only in the kernel.
-        let mut all: Vec<&Drive> = drives.iter().collect();
+        let mut all: Vec<&BootDrive> = drives.iter().collect();
         all.sort_by_key(|one| slot_order(&one.disk.slot));
         all
     } else {
@@ -81,23 +81,27 @@ pub(super) fn cidata(
     drives.iter().find_map(|drive| cidata_files(drive.path.as_ref()?))
 }
 
-fn all_drives(hypervisor: &dyn Hypervisor, hardware: &Hardware) -> Vec<Drive> {
+fn all_drives(hypervisor: &dyn Hypervisor, hardware: &Hardware) -> Vec<BootDrive> {
     read_drives(hypervisor, hardware, &hardware.disks.iter().collect::<Vec<_>>())
 }
 
-fn read_drives(hypervisor: &dyn Hypervisor, hardware: &Hardware, disks: &[&Disk]) -> Vec<Drive> {
+fn read_drives(
+    hypervisor: &dyn Hypervisor,
+    hardware: &Hardware,
+    disks: &[&Disk],
+) -> Vec<BootDrive> {
     let with_volume = disks.iter().filter_map(|disk| Some((*disk, disk.volume.clone()?)));
     with_volume
         .filter_map(|(disk, volume)| {
             let device = disk.device.clone();
             let key = DiskKey { host: hardware.host.clone(), volume, device };
             let DiskContent { image, written } = hypervisor.disk(&key)?;
-            Some(Drive { key, disk: disk.clone(), path: image, written })
+            Some(BootDrive { key, disk: disk.clone(), path: image, written })
         })
         .collect()
 }
 
-fn system(drive: &Drive) -> Option<System> {
+fn system(drive: &BootDrive) -> Option<System> {
     if drive.written.is_blank {
         return None;
     }

@@ -1,7 +1,7 @@
 //! Faults during the boot of a node.
 
 use talmox_lab_environment::Work;
-use talmox_lab_environment::fault::{Action, BootSight, NodeAction, Who};
+use talmox_lab_environment::fault::{Action, BootFacts, NodeAction, TargetNode};
 
 use super::node_boot::NodeBoot;
 
@@ -17,10 +17,10 @@ pub(super) enum BootFaultOutcome {
 
 impl NodeBoot {
     /// Applies the faults that match this boot.
-    pub(super) async fn apply_faults(&self, seen: BootSight) -> BootFaultOutcome {
+    pub(super) async fn apply_faults(&self, boot: BootFacts) -> BootFaultOutcome {
         let (simulation, vmid) = (&self.simulation, self.vmid);
         let mut outcome = BootFaultOutcome::Continues;
-        for action in simulation.boot_faults(vmid, seen) {
+        for action in simulation.boot_faults(vmid, boot) {
             match action {
                 Action::Delay(time) => simulation.clock().sleep(time).await,
                 Action::Node(NodeAction::Clock(seconds)) => {
@@ -36,7 +36,7 @@ impl NodeBoot {
                     return BootFaultOutcome::Ended;
                 }
                 // A kernel that panics this early has not used the network yet.
-                Action::Node(NodeAction::Crash(Who::This)) => {
+                Action::Node(NodeAction::Crash(TargetNode::This)) => {
                     simulation.environment.wait(Work::Boot, &self.object()).await;
                     simulation.power_cycle(vmid);
                     return BootFaultOutcome::Ended;

@@ -150,10 +150,10 @@ mod tests {
         let before = bench.simulation.clock().moment();
         assert!(drain(&run.unwrap()).await);
         assert!(bench.simulation.clock().moment().since(before) >= DRAINED_FOR);
-        let is_going = |name: &str| {
+        let is_being_deleted = |name: &str| {
             let pod = store.get("pods", "default", name);
             pod.is_none_or(|pod| !pod["metadata"]["deletionTimestamp"].is_null())
         };
-        assert!(is_going("moved") && !is_going("kept"));
+        assert!(is_being_deleted("moved") && !is_being_deleted("kept"));
     }
 }

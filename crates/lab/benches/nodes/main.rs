@@ -3,7 +3,7 @@
 //! measured separately. The benchmark prints a table. With `--check`, it fails if a limit is exceeded. `--nodes N` sets the
 //! number of nodes, which is 200 by default.
 #![expect(clippy::print_stdout, reason = "a bench prints its results")]
-#![expect(clippy::unwrap_used, reason = "a bench that cannot run has failed")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the bench")]
 #![expect(clippy::disallowed_methods, reason = "real sockets take real time")]
 
 mod client_memory;

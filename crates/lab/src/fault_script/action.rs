@@ -59,7 +59,7 @@ pub(super) fn read(
         "refuse" if kind == Kind::Talos => reject_call(value)?,
         "refuse" => {
             let fields = fields(name, value, &["status", "message"], "{status: 500, message: …}")?;
-            Action::Refuse {
+            Action::Reject {
                 status: number(fields, "status")?.unwrap_or(500),
                 message: rejection(fields)?,
             }
@@ -123,14 +123,14 @@ fn reject_call(value: &Json) -> Result<Action, EntryError> {
     let fields = fields("refuse", value, &["code", "message"], form)?;
     let message = rejection(fields)?;
     let Some(name) = text(fields, "code")? else {
-        return Ok(Action::RefuseCall { code: Code::Unavailable, message });
+        return Ok(Action::RejectCall { code: Code::Unavailable, message });
     };
     let plain = |name: &str| name.replace('_', "").to_ascii_lowercase();
     // Code 0 means success, so a fault cannot use it.
     let known: Vec<(String, Code)> =
         (1..=16).map(Code::from_i32).map(|code| (format!("{code:?}"), code)).collect();
     if let Some((_, code)) = known.iter().find(|(own, _)| plain(own) == plain(&name)) {
-        return Ok(Action::RefuseCall { code: *code, message });
+        return Ok(Action::RejectCall { code: *code, message });
     }
     let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
     Err(EntryError::unknown(format!("gRPC has no code `{name}`"), &name, &names))

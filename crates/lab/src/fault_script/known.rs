@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use talmox_lab_environment::fault::{Action, Fault, NodeAction, Who};
+use talmox_lab_environment::fault::{Action, Fault, NodeAction, TargetNode};
 
 use super::value::EntryError;
 
@@ -78,11 +78,11 @@ fn unknown<'k>(what: &str, word: &str, known: impl Iterator<Item = &'k str>) -> 
 /// Names of the nodes that an action refers to.
 fn named(action: &NodeAction) -> Vec<&String> {
     match action {
-        NodeAction::Crash(Who::Named(node))
-        | NodeAction::Unplug(Who::Named(node))
-        | NodeAction::Freeze(Who::Named(node))
-        | NodeAction::Fill(Who::Named(node))
-        | NodeAction::Slow(Who::Named(node), _)
+        NodeAction::Crash(TargetNode::Named(node))
+        | NodeAction::Unplug(TargetNode::Named(node))
+        | NodeAction::Freeze(TargetNode::Named(node))
+        | NodeAction::Fill(TargetNode::Named(node))
+        | NodeAction::Slow(TargetNode::Named(node), _)
         | NodeAction::Impostor { at: node, .. } => vec![node],
         NodeAction::Partition { groups, .. } => groups.iter().flatten().collect(),
         _ => vec![],

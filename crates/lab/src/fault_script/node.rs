@@ -1,18 +1,18 @@
 //! Parser of fault actions that affect nodes.
 
 use serde_json::{Map, Value as Json};
-use talmox_lab_environment::fault::{Disguise, NodeAction, Who};
+use talmox_lab_environment::fault::{ImpostorKind, NodeAction, TargetNode};
 
 use super::action::is_true;
 use super::kind::Kind;
 use super::value::{EntryError, duration, fields, lasts, name as named, node_name, seconds, text};
 
-const DISGUISES: [(&str, Disguise); 5] = [
-    ("maintenance", Disguise::Maintenance),
-    ("talos", Disguise::Talos),
-    ("tls", Disguise::Tls),
-    ("tcp", Disguise::Tcp),
-    ("silent", Disguise::Silent),
+const IMPOSTOR_KINDS: [(&str, ImpostorKind); 5] = [
+    ("maintenance", ImpostorKind::Maintenance),
+    ("talos", ImpostorKind::Talos),
+    ("tls", ImpostorKind::Tls),
+    ("tcp", ImpostorKind::Tcp),
+    ("silent", ImpostorKind::Silent),
 ];
 
 pub(super) fn read(
@@ -21,12 +21,12 @@ pub(super) fn read(
     name: &str,
     value: &Json,
 ) -> Result<NodeAction, EntryError> {
-    let who = || who(kind, entry, name, value);
+    let target_node = || target_node(kind, entry, name, value);
     Ok(match name {
-        "crash" => NodeAction::Crash(who()?),
-        "unplug" => NodeAction::Unplug(who()?),
-        "freeze" => NodeAction::Freeze(who()?),
-        "fill" => NodeAction::Fill(who()?),
+        "crash" => NodeAction::Crash(target_node()?),
+        "unplug" => NodeAction::Unplug(target_node()?),
+        "freeze" => NodeAction::Freeze(target_node()?),
+        "fill" => NodeAction::Fill(target_node()?),
         "slow" => slow(kind, entry, value)?,
         "clock" => {
             let off = seconds(value).filter(|seconds| seconds.abs() < 1e11);
@@ -45,13 +45,18 @@ pub(super) fn read(
     })
 }
 
-fn who(kind: Kind, entry: &Map<String, Json>, key: &str, value: &Json) -> Result<Who, EntryError> {
+fn target_node(
+    kind: Kind,
+    entry: &Map<String, Json>,
+    key: &str,
+    value: &Json,
+) -> Result<TargetNode, EntryError> {
     if *value != true {
         let form = "true, or a node: the name of its VM, its vmid or an address";
-        return node_name(value).map(Who::Named).ok_or_else(|| EntryError::form(key, form));
+        return node_name(value).map(TargetNode::Named).ok_or_else(|| EntryError::form(key, form));
     }
     if kind.finds_node(entry) {
-        return Ok(Who::This);
+        return Ok(TargetNode::This);
     }
     let message = format!("`{key}` does not name a node");
     Err(EntryError::new(message, format!("set the name of the node: `{key}: cp-1`")))
@@ -60,12 +65,12 @@ fn who(kind: Kind, entry: &Map<String, Json>, key: &str, value: &Json) -> Result
 fn slow(kind: Kind, entry: &Map<String, Json>, value: &Json) -> Result<NodeAction, EntryError> {
     let form = "a time, or {node: cp-1, by: 20s}";
     if let Some(by) = duration(value) {
-        return Ok(NodeAction::Slow(who(kind, entry, "slow", &Json::Bool(true))?, by));
+        return Ok(NodeAction::Slow(target_node(kind, entry, "slow", &Json::Bool(true))?, by));
     }
     let fields = fields("slow", value, &["node", "by"], form)?;
     let node = named(fields, "node")?.ok_or_else(|| EntryError::form("slow", form))?;
     let by = fields.get("by").and_then(duration).ok_or_else(|| EntryError::form("slow", form))?;
-    Ok(NodeAction::Slow(Who::Named(node), by))
+    Ok(NodeAction::Slow(TargetNode::Named(node), by))
 }
 
 /// Parses the nodes of a partition: one group, several groups, or groups with a duration.
@@ -93,10 +98,10 @@ fn impostor(value: &Json) -> Result<NodeAction, EntryError> {
     let fields = fields("impostor", value, &["node", "as", "for"], form)?;
     let at = named(fields, "node")?.ok_or_else(|| EntryError::form("impostor", form))?;
     let wanted = text(fields, "as")?.unwrap_or_else(|| "maintenance".to_owned());
-    let disguise = DISGUISES.iter().find(|(name, _)| *name == wanted);
-    let Some((_, disguise)) = disguise else {
-        let known = DISGUISES.map(|(name, _)| name);
+    let kind = IMPOSTOR_KINDS.iter().find(|(name, _)| *name == wanted);
+    let Some((_, kind)) = kind else {
+        let known = IMPOSTOR_KINDS.map(|(name, _)| name);
         return Err(EntryError::unknown(format!("unknown impostor `{wanted}`"), &wanted, &known));
     };
-    Ok(NodeAction::Impostor { at, disguise: *disguise, lasts: lasts("impostor", fields)? })
+    Ok(NodeAction::Impostor { at, kind: *kind, lasts: lasts("impostor", fields)? })
 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use talmox_lab_environment::fault::{Action, Boot, Disguise, Fault, NodeAction, Who};
+use talmox_lab_environment::fault::{Action, Boot, Fault, ImpostorKind, NodeAction, TargetNode};
 use tonic::Code;
 
 use super::FaultScript as _;
@@ -22,7 +22,7 @@ fn faults_of_talos_calls_are_parsed() {
     let fault = one("{talos: Bootstrap, node: cp-1, nth: 2, refuse: {code: failed_precondition}}");
     assert_eq!((fault.when.talos.as_deref(), fault.nth), (Some("Bootstrap"), 2));
     assert_eq!(fault.when.node.as_deref(), Some("cp-1"));
-    assert!(matches!(fault.action, Action::RefuseCall { code: Code::FailedPrecondition, .. }));
+    assert!(matches!(fault.action, Action::RejectCall { code: Code::FailedPrecondition, .. }));
     let fault = one("{kube: /api/v1/nodes/*, method: patch, node: 303, hang: true}");
     assert_eq!(
         (fault.when.method.as_deref(), fault.when.node.as_deref()),
@@ -38,11 +38,14 @@ fn faults_of_boots_and_moments_are_parsed() {
     assert_eq!(one("{node: wk-1, revert: true}").when.boot, Some(Boot::Upgraded));
     assert_eq!(one("{node: wk-1, fill: true}").when.boot, Some(Boot::Any));
     assert_eq!(does("{node: wk-1, clock: -2h}"), NodeAction::Clock(-7200));
-    assert_eq!(does("{boot: true, crash: true}"), NodeAction::Crash(Who::This));
+    assert_eq!(does("{boot: true, crash: true}"), NodeAction::Crash(TargetNode::This));
     let fault = one("{after: 90s, node: cp-2, unplug: true}");
     assert_eq!(fault.when.after, Some(Duration::from_secs(90)));
-    assert_eq!(does("{method: POST, freeze: 303}"), NodeAction::Freeze(Who::Named("303".into())));
-    let slow = NodeAction::Slow(Who::Named("cp-1".into()), Duration::from_secs(20));
+    assert_eq!(
+        does("{method: POST, freeze: 303}"),
+        NodeAction::Freeze(TargetNode::Named("303".into()))
+    );
+    let slow = NodeAction::Slow(TargetNode::Named("cp-1".into()), Duration::from_secs(20));
     assert_eq!(does("{after: 1s, slow: {node: cp-1, by: 20s}}"), slow);
 }
 
@@ -57,7 +60,7 @@ fn faults_between_nodes_are_parsed() {
     assert_eq!(does("{after: 5m, heal: true}"), NodeAction::Heal);
     let fake = does("{after: 0s, impostor: {node: 10.0.0.11, as: tls}}");
     let at = "10.0.0.11".to_owned();
-    assert_eq!(fake, NodeAction::Impostor { at, disguise: Disguise::Tls, lasts: None });
+    assert_eq!(fake, NodeAction::Impostor { at, kind: ImpostorKind::Tls, lasts: None });
 }
 
 #[test]

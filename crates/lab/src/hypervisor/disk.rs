@@ -1,6 +1,6 @@
 //! Disks and CDs of a VM, built from its config, with the ids that Proxmox and QEMU assign.
 
-use talmox_lab_pve::world::{Config, VolumeId};
+use talmox_lab_pve::pve_state::{Config, VolumeId};
 use talmox_lab_pve::{Drive, DriveSource, Release, drives};
 use talmox_lab_talos::Disk;
 

@@ -1,6 +1,6 @@
 //! Hardware of a VM, built from its config.
 
-use talmox_lab_pve::world::{Config, VolumeId};
+use talmox_lab_pve::pve_state::{Config, VolumeId};
 use talmox_lab_pve::{Release, Site, VolumeName, boot_order, network_cards};
 use talmox_lab_talos::{Card, Hardware, PciPassed};
 
@@ -10,8 +10,8 @@ use super::{volume, written};
 /// Hardware that the VM was started with; `None` if the VM does not run.
 pub(super) fn of(site: &Site, vmid: u32) -> Option<Hardware> {
     let held = site.guests.held(vmid).unwrap_or_default();
-    let world = site.world();
-    let vm = world.vms.get(&vmid)?;
+    let pve_state = site.pve_state();
+    let vm = pve_state.vms.get(&vmid)?;
     let config = &vm.run.as_ref()?.config;
     let host = vm.node.clone();
     let text = |key: &str| config.get(key).map(String::as_str).unwrap_or_default();
@@ -19,7 +19,7 @@ pub(super) fn of(site: &Site, vmid: u32) -> Option<Hardware> {
         |key: &str, default: u64| config.get(key).and_then(|n| n.parse().ok()).unwrap_or(default);
     let memory = config.get("memory").map_or("512", String::as_str);
     let memory = memory.strip_prefix("current=").unwrap_or(memory);
-    let devices = world.hosts.get(&host).map(|host| host.pci.as_slice()).unwrap_or_default();
+    let devices = pve_state.hosts.get(&host).map(|host| host.pci.as_slice()).unwrap_or_default();
     let pci = held.iter().filter_map(|address| {
         let device = devices.iter().find(|device| device.address == *address)?;
         Some(PciPassed {
@@ -30,13 +30,13 @@ pub(super) fn of(site: &Site, vmid: u32) -> Option<Hardware> {
     });
     // The volume id of a linked clone starts with its base volume, which is not the disk of the guest.
     let own = |volume: &VolumeId| {
-        let kind = world.storages.get(&volume.storage)?.kind;
+        let kind = pve_state.storages.get(&volume.storage)?.kind;
         let name = VolumeName::parse(kind, &volume.name).ok()?;
         Some(VolumeId::new(&volume.storage, name.key(kind)))
     };
-    let volume_size = |id: &VolumeId| Some(volume(&world, &host, id)?.size);
+    let volume_size = |id: &VolumeId| Some(volume(&pve_state, &host, id)?.size);
     let volume_labels = |id: &VolumeId| {
-        let found = volume(&world, &host, id);
+        let found = volume(&pve_state, &host, id);
         written(found.and_then(|volume| volume.written.as_ref())).volumes
     };
     let volumes = Volumes { own: &own, size: &volume_size, labels: &volume_labels };
@@ -48,8 +48,8 @@ pub(super) fn of(site: &Site, vmid: u32) -> Option<Hardware> {
         serial,
         cpus: number("cores", 1) * number("sockets", 1),
         memory: memory.parse::<u64>().unwrap_or(512) << 20,
-        disks: disk::of(world.release, config, &volumes),
-        cards: cards(world.release, &vm.config),
+        disks: disk::of(pve_state.release, config, &volumes),
+        cards: cards(pve_state.release, &vm.config),
         pci: pci.collect(),
         has_agent_channel: agent.split(',').next().is_some_and(|first| {
             matches!(first.strip_prefix("enabled=").unwrap_or(first), "1" | "on" | "yes" | "true")

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use serde::Deserialize as _;
 use serde_json::Value as Json;
 use talmox_lab_environment::fault::Action;
-use talmox_lab_pve::world::{Agent, Volume, VolumeId, World};
+use talmox_lab_pve::pve_state::{Agent, PveState, Volume, VolumeId};
 use talmox_lab_pve::{GuestEvent, GuestEventKind, Site};
 use talmox_lab_talos::{
     AgentReport, DiskContent, DiskKey, Hardware, Hypervisor, PowerEvent, PowerEvents, RunningState,
@@ -20,9 +20,9 @@ use tokio::sync::mpsc::UnboundedReceiver;
 #[derive(Debug)]
 pub(crate) struct PveHypervisor(pub(crate) Arc<Site>);
 
-struct Events(UnboundedReceiver<GuestEvent>);
+struct PveEvents(UnboundedReceiver<GuestEvent>);
 
-impl PowerEvents for Events {
+impl PowerEvents for PveEvents {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<(u32, PowerEvent)>> {
         let next = self.0.poll_recv(context);
         next.map(|event| event.map(|event| (event.vmid, power_event(event.kind))))
@@ -43,17 +43,18 @@ fn power_event(kind: GuestEventKind) -> PowerEvent {
 
 impl Hypervisor for PveHypervisor {
     fn watch(&self) -> Box<dyn PowerEvents> {
-        Box::new(Events(self.0.guests.watch()))
+        Box::new(PveEvents(self.0.guests.watch()))
     }
 
     fn running(&self) -> Vec<u32> {
-        let world = self.0.world();
-        world.vms.iter().filter(|(_, vm)| vm.is_running()).map(|(vmid, _)| *vmid).collect()
+        let pve_state = self.0.pve_state();
+        pve_state.vms.iter().filter(|(_, vm)| vm.is_running()).map(|(vmid, _)| *vmid).collect()
     }
 
     fn find_running(&self, name: &str) -> Option<u32> {
-        let world = self.0.world();
-        let mut running = world.vms.iter().filter_map(|(vmid, vm)| Some((*vmid, vm.run.as_ref()?)));
+        let pve_state = self.0.pve_state();
+        let mut running =
+            pve_state.vms.iter().filter_map(|(vmid, vm)| Some((*vmid, vm.run.as_ref()?)));
         let found = running.find(|(vmid, run)| {
             vmid.to_string() == name || run.config.get("name").is_some_and(|own| own == name)
         });
@@ -65,10 +66,10 @@ impl Hypervisor for PveHypervisor {
     }
 
     fn running_state(&self, vmid: u32) -> Option<RunningState> {
-        let world = self.0.world();
-        let vm = world.vms.get(&vmid)?;
+        let pve_state = self.0.pve_state();
+        let vm = pve_state.vms.get(&vmid)?;
         let is_paused = vm.run.as_ref()?.paused;
-        Some(RunningState { is_paused, cards: hardware::cards(world.release, &vm.config) })
+        Some(RunningState { is_paused, cards: hardware::cards(pve_state.release, &vm.config) })
     }
 
     fn attach(&self, vmid: u32) {
@@ -100,16 +101,16 @@ impl Hypervisor for PveHypervisor {
     }
 
     fn disk(&self, disk: &DiskKey) -> Option<DiskContent> {
-        let world = self.0.world();
-        let volume = volume(&world, &disk.host, &VolumeId::parse(&disk.volume)?)?;
+        let pve_state = self.0.pve_state();
+        let volume = volume(&pve_state, &disk.host, &VolumeId::parse(&disk.volume)?)?;
         let image = volume.blob.as_ref().map(|blob| self.0.blobs.path(blob));
         Some(DiskContent { image, written: written(volume.written.as_ref()) })
     }
 
     fn change_disk(&self, disk: &DiskKey, change: &mut dyn FnMut(&mut Written)) {
         let Some(id) = VolumeId::parse(&disk.volume) else { return };
-        let mut world = self.0.world();
-        let storage = world.storages.get_mut(&id.storage);
+        let mut pve_state = self.0.pve_state();
+        let storage = pve_state.storages.get_mut(&id.storage);
         if let Some(volume) = storage.and_then(|storage| storage.volume_mut(&disk.host, &id.name)) {
             let mut own = written(volume.written.as_ref());
             change(&mut own);
@@ -123,8 +124,8 @@ impl Hypervisor for PveHypervisor {
     }
 }
 
-fn volume<'w>(world: &'w World, host: &str, id: &VolumeId) -> Option<&'w Volume> {
-    world.storages.get(&id.storage)?.volume(host, &id.name)
+fn volume<'w>(pve_state: &'w PveState, host: &str, id: &VolumeId) -> Option<&'w Volume> {
+    pve_state.storages.get(&id.storage)?.volume(host, &id.name)
 }
 
 /// Data that a guest wrote to a volume. Parsing cannot fail here, because the saved data of a lab is checked when the lab

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
-use talmox_lab_pve::world::{Caller, Config, Vm, World};
+use talmox_lab_pve::pve_state::{Caller, Config, PveState, Vm};
 use talmox_lab_talos::{EtcdFacts, MemberFacts, NodeFacts, StateFacts};
 
 use super::{Violation, Watched};
@@ -62,12 +62,12 @@ impl ForeignVm {
 }
 
 impl Checks {
-    pub(super) fn new(watched: Watched, world: &World) -> Self {
+    pub(super) fn new(watched: Watched, pve_state: &PveState) -> Self {
         let is_foreign = |(vmid, _): &(&u32, &Vm)| watched.foreign.contains(*vmid);
-        let foreign = world.vms.iter().filter(is_foreign);
+        let foreign = pve_state.vms.iter().filter(is_foreign);
         Self {
             foreign: foreign.map(|(vmid, vm)| (*vmid, ForeignVm::of(vm))).collect(),
-            vms: running_vms(world),
+            vms: running_vms(pve_state),
             etcds: BTreeMap::new(),
             expected_down: BTreeMap::new(),
             secrets: BTreeMap::new(),
@@ -91,15 +91,15 @@ impl Checks {
     }
 
     /// Checks a change of the simulated Proxmox that `caller` made.
-    pub(super) fn check_world(&mut self, world: &World, caller: Option<&Caller>) {
+    pub(super) fn check_pve_state(&mut self, pve_state: &PveState, caller: Option<&Caller>) {
         let caller = caller.map(ToString::to_string);
         let (token, is_user) = match caller {
             Some(caller) if self.watched.tokens.contains(&caller) => (Some(caller), false),
             Some(_) => (None, true),
             None => (None, false),
         };
-        self.check_foreign_vms(world, token.as_deref());
-        let now = running_vms(world);
+        self.check_foreign_vms(pve_state, token.as_deref());
+        let now = running_vms(pve_state);
         for (vmid, was_running) in std::mem::take(&mut self.vms) {
             let is_running = now.get(&vmid).copied();
             if is_user && (is_running.is_none() || (was_running && is_running == Some(false))) {
@@ -112,10 +112,10 @@ impl Checks {
         self.vms = now;
     }
 
-    fn check_foreign_vms(&mut self, world: &World, token: Option<&str>) {
+    fn check_foreign_vms(&mut self, pve_state: &PveState, token: Option<&str>) {
         let Self { foreign, violations, .. } = self;
         foreign.retain(|vmid, known| {
-            let now = world.vms.get(vmid).map(ForeignVm::of);
+            let now = pve_state.vms.get(vmid).map(ForeignVm::of);
             if now.as_ref() != Some(&*known)
                 && let Some(token) = token
             {
@@ -243,6 +243,6 @@ impl fmt::Debug for Checks {
 }
 
 /// All VMs, and whether each runs.
-fn running_vms(world: &World) -> BTreeMap<u32, bool> {
-    world.vms.iter().map(|(vmid, vm)| (*vmid, vm.is_running())).collect()
+fn running_vms(pve_state: &PveState) -> BTreeMap<u32, bool> {
+    pve_state.vms.iter().map(|(vmid, vm)| (*vmid, vm.is_running())).collect()
 }

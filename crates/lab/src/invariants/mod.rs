@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use talmox_lab_kube::BrokenBudget;
-use talmox_lab_pve::world::{Caller, World};
+use talmox_lab_pve::pve_state::{Caller, PveState};
 use talmox_lab_talos::StateFacts;
 
 use crate::Lab;
@@ -45,8 +45,8 @@ impl Shared {
         self.checks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn world_changed(&self, world: &World, caller: Option<&Caller>) {
-        self.checks().check_world(world, caller);
+    fn pve_state_changed(&self, pve_state: &PveState, caller: Option<&Caller>) {
+        self.checks().check_pve_state(pve_state, caller);
     }
 
     fn state_changed(self: &Arc<Self>, facts: &StateFacts) {
@@ -95,12 +95,12 @@ impl Watcher {
 impl Lab {
     /// Starts a watcher, which checks all later changes.
     pub fn watch_invariants(&self, watched: Watched) -> Watcher {
-        let checks = Checks::new(watched, &self.site.world());
+        let checks = Checks::new(watched, &self.site.pve_state());
         let shared = Arc::new(Shared { checks: Mutex::new(checks) });
         let weak = Arc::downgrade(&shared);
-        self.site.observe(move |world, caller| {
+        self.site.observe(move |pve_state, caller| {
             if let Some(shared) = weak.upgrade() {
-                shared.world_changed(world, caller);
+                shared.pve_state_changed(pve_state, caller);
             }
         });
         let weak = Arc::downgrade(&shared);
@@ -114,6 +114,6 @@ impl Lab {
 
     /// vmids of the VMs that exist now.
     pub fn vmids(&self) -> BTreeSet<u32> {
-        self.site.world().vms.keys().copied().collect()
+        self.site.pve_state().vms.keys().copied().collect()
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use talmox_lab_pve::built_in_roles;
-use talmox_lab_pve::world::{Access, AclEntry, Token, User};
+use talmox_lab_pve::pve_state::{Access, AclEntry, Token, User};
 use talmox_yaml::Node;
 
 use super::section::{Read, Section, Source};

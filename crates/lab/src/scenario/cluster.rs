@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json};
 use talmox_lab_pve::Release;
-use talmox_lab_pve::world::{Ha, Mapping, Mappings, Pool};
+use talmox_lab_pve::pve_state::{Ha, Mapping, Mappings, Pool};
 use talmox_yaml::{Node, Resolved, Value};
 
 use super::FaultSpec;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use talmox_lab_pve::world::{Bridge, Host, PciDevice};
+use talmox_lab_pve::pve_state::{Bridge, Host, PciDevice};
 use talmox_yaml::Node;
 
 use super::section::{Read, Section, Source};

@@ -6,9 +6,9 @@ use std::io;
 use talmox_clock::Chance;
 use talmox_lab_pve::Blobs;
 use talmox_lab_pve::VolumeName;
-use talmox_lab_pve::world::{
-    Access, Backing, Guest, Run, SavedVolume, Storage, StorageKind, Tasks, Vm, Volume, VolumeId,
-    World,
+use talmox_lab_pve::pve_state::{
+    Access, Backing, Guest, PveState, Run, SavedVolume, Storage, StorageKind, Tasks, Vm, Volume,
+    VolumeId,
 };
 
 use super::Scenario;
@@ -23,12 +23,12 @@ const EMPTY_IMAGE: u64 = 196_608;
 
 impl Scenario {
     /// Creates the initial state: writes volume data, starts guests and generates secrets.
-    pub(crate) fn into_world(
+    pub(crate) fn into_pve_state(
         self,
         blobs: &Blobs,
         now: u64,
         chance: &mut Chance,
-    ) -> io::Result<World> {
+    ) -> io::Result<PveState> {
         let booted = now.saturating_sub(UPTIME);
         let mut hosts = self.hosts;
         for host in hosts.values_mut() {
@@ -63,7 +63,7 @@ impl Scenario {
         for vm in vms.values() {
             snapshot_disks(vm, &mut storages);
         }
-        Ok(World {
+        Ok(PveState {
             release: self.release,
             cluster_name: self.cluster,
             hosts,

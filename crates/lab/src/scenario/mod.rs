@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
 use talmox_lab_pve::Release;
-use talmox_lab_pve::world::{Access, Ha, Host, Mappings, Pool, Sdn, Storage};
+use talmox_lab_pve::pve_state::{Access, Ha, Host, Mappings, Pool, Sdn, Storage};
 
 pub(crate) use access::LAB_TOKEN;
 pub use error::ScenarioError;

@@ -1,6 +1,6 @@
 //! Section `sdn` of a scenario: zones and vnets.
 
-use talmox_lab_pve::world::{Sdn, Vnet, Zone};
+use talmox_lab_pve::pve_state::{Sdn, Vnet, Zone};
 
 use super::section::{Read, Section};
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_lab_pve::Release;
-use talmox_lab_pve::world::{ContentType, Host, Storage, StorageKind, VolumeId};
+use talmox_lab_pve::pve_state::{ContentType, Host, Storage, StorageKind, VolumeId};
 use talmox_yaml::Node;
 
 use super::section::{Read, Section, Source};

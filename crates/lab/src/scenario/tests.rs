@@ -1,19 +1,19 @@
 use talmox_clock::Chance;
 use talmox_lab_environment::fault::Fault;
 use talmox_lab_pve::Blobs;
-use talmox_lab_pve::world::World;
+use talmox_lab_pve::pve_state::PveState;
 
 use super::*;
 use crate::FaultScript as _;
 
-fn world(text: &str) -> World {
+fn pve_state(text: &str) -> PveState {
     of(Scenario::parse("lab.yaml", text).unwrap())
 }
 
-fn of(scenario: Scenario) -> World {
+fn of(scenario: Scenario) -> PveState {
     let folder = tempfile::tempdir().unwrap();
     let blobs = Blobs::open(folder.path()).unwrap();
-    scenario.into_world(&blobs, 1_000_000, &mut Chance::new(1)).unwrap()
+    scenario.into_pve_state(&blobs, 1_000_000, &mut Chance::new(1)).unwrap()
 }
 
 fn rejection(text: &str) -> String {
@@ -26,16 +26,18 @@ fn rejection(text: &str) -> String {
 
 #[test]
 fn an_empty_scenario_is_a_freshly_installed_host() {
-    let world = world("");
-    assert_eq!(world.hosts.keys().collect::<Vec<_>>(), ["pve"]);
-    assert_eq!(world.storages.keys().collect::<Vec<_>>(), ["local", "local-lvm"]);
-    let content: Vec<_> = world.storages["local"].content.iter().map(|kind| kind.name()).collect();
+    let pve_state = pve_state("");
+    assert_eq!(pve_state.hosts.keys().collect::<Vec<_>>(), ["pve"]);
+    assert_eq!(pve_state.storages.keys().collect::<Vec<_>>(), ["local", "local-lvm"]);
+    let content: Vec<_> =
+        pve_state.storages["local"].content.iter().map(|kind| kind.name()).collect();
     assert_eq!(content, ["iso", "vztmpl", "backup", "import"]);
-    assert_eq!(world.cluster_name, None);
-    assert_eq!(world.access.users["root@pam"].password.as_ref().unwrap().len(), 16);
-    let secret = &world.access.tokens["root@pam!lab"].secret;
+    assert_eq!(pve_state.cluster_name, None);
+    assert_eq!(pve_state.access.users["root@pam"].password.as_ref().unwrap().len(), 16);
+    let secret = &pve_state.access.tokens["root@pam!lab"].secret;
     assert_eq!(secret.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
-    for old in [self::world("release: 8.4"), of(Scenario::default().with_release(Release::V8))] {
+    for old in [self::pve_state("release: 8.4"), of(Scenario::default().with_release(Release::V8))]
+    {
         let content: Vec<_> =
             old.storages["local"].content.iter().map(|kind| kind.name()).collect();
         assert_eq!(content, ["iso", "vztmpl", "backup"]);
@@ -47,8 +49,9 @@ fn secrets_are_reproducible_with_the_seed() {
     let secret = |seed| {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::open(folder.path()).unwrap();
-        let world = Scenario::default().into_world(&blobs, 0, &mut Chance::new(seed)).unwrap();
-        world.access.tokens["root@pam!lab"].secret.clone()
+        let pve_state =
+            Scenario::default().into_pve_state(&blobs, 0, &mut Chance::new(seed)).unwrap();
+        pve_state.access.tokens["root@pam!lab"].secret.clone()
     };
     assert_eq!(secret(1), secret(1));
     assert_ne!(secret(1), secret(2));
@@ -56,7 +59,7 @@ fn secrets_are_reproducible_with_the_seed() {
 
 #[test]
 fn volumes_are_on_the_host_of_their_vm() {
-    let world = world(
+    let pve_state = pve_state(
         r#"{"nodes": ["pve1", "pve2"],
             "volumes": [
                 {"volid": "local-lvm:vm-100-disk-0", "format": "raw", "size": 10737418240},
@@ -68,7 +71,7 @@ fn volumes_are_on_the_host_of_their_vm() {
                 "config": {"cores": 2, "scsi0": "file=local-lvm:vm-100-disk-0,size=10G"},
                 "pending": {"cores": "8", "delete": "agent,!scsi1"}}]}"#,
     );
-    let lvm = &world.storages["local-lvm"];
+    let lvm = &pve_state.storages["local-lvm"];
     assert!(lvm.volume("pve1", "vm-100-disk-0").is_none());
     let disk = lvm.volume("pve2", "vm-100-disk-0").unwrap();
     let saved = &disk.snapshots["before_it"];
@@ -76,43 +79,43 @@ fn volumes_are_on_the_host_of_their_vm() {
     assert!(lvm.volume("pve1", "vm-101-disk-0").is_some());
     assert!(lvm.volume("pve2", "vm-101-disk-0").is_none());
     for host in ["pve1", "pve2"] {
-        let iso = world.storages["local"].volume(host, "iso/talos.iso").unwrap();
+        let iso = pve_state.storages["local"].volume(host, "iso/talos.iso").unwrap();
         assert_eq!((iso.format.as_str(), iso.size, &iso.blob), ("raw", 1_048_576, &None));
-        let snippet = world.storages["local"].volume(host, "snippets/user.yaml").unwrap();
+        let snippet = pve_state.storages["local"].volume(host, "snippets/user.yaml").unwrap();
         assert_eq!((snippet.size, snippet.blob.is_some()), (6, true));
     }
-    let vm = &world.vms[&100];
+    let vm = &pve_state.vms[&100];
     assert!(vm.is_running());
     assert_eq!(vm.config["cores"], "2");
     assert_eq!(vm.pending.keys().collect::<Vec<_>>(), ["cores"]);
     assert_eq!(vm.pending_delete.keys().collect::<Vec<_>>(), ["agent", "scsi1"]);
-    assert_eq!(world.cluster_name.as_deref(), Some("lab"));
+    assert_eq!(pve_state.cluster_name.as_deref(), Some("lab"));
 }
 
 #[test]
 fn linked_clones_refer_to_their_base() {
-    let world = world(
+    let pve_state = pve_state(
         "{storages: [{storage: files, type: dir}],
           volumes: [{volid: 'files:9000/base-9000-disk-0.qcow2', size: 4G},
                     {volid: 'files:110/vm-110-disk-0.qcow2', size: 4G}],
           vms: [{vmid: 110, config: {scsi0: 'files:9000/base-9000-disk-0.qcow2/110/vm-110-disk-0.qcow2'}}]}",
     );
-    let volume = world.storages["files"].volume("pve", "110/vm-110-disk-0.qcow2").unwrap();
+    let volume = pve_state.storages["files"].volume("pve", "110/vm-110-disk-0.qcow2").unwrap();
     assert_eq!(volume.base.as_deref(), Some("9000/base-9000-disk-0.qcow2"));
     assert_eq!(volume.format, "qcow2");
 }
 
 #[test]
 fn vm_snapshots_include_its_disks() {
-    let world = world(
+    let pve_state = pve_state(
         "{volumes: [{volid: 'local-lvm:vm-100-disk-0', size: 4G}],
           vms: [{vmid: 100, config: {parent: s1, scsi0: 'local-lvm:vm-100-disk-0,size=4G'},
                  snapshots: {s1: {snaptime: 1700000000, scsi0: 'local-lvm:vm-100-disk-0,size=4G'}}}]}",
     );
-    let volume = world.storages["local-lvm"].volume("pve", "vm-100-disk-0").unwrap();
+    let volume = pve_state.storages["local-lvm"].volume("pve", "vm-100-disk-0").unwrap();
     let saved = &volume.snapshots["s1"];
     assert_eq!((saved.size, &saved.blob), (4 << 30, &None));
-    assert_eq!(world.vms[&100].snapshots["s1"].config["snaptime"], "1700000000");
+    assert_eq!(pve_state.vms[&100].snapshots["s1"].config["snaptime"], "1700000000");
 }
 
 #[test]
@@ -198,17 +201,17 @@ fn the_documented_sample_scenario_is_valid() {
     let sample = text.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let scenario = Scenario::parse("docs/LAB.md", sample).unwrap();
     assert_eq!(Fault::of_scenario(&scenario).unwrap().len(), 10);
-    let world = of(scenario);
-    assert_eq!(world.hosts.len(), 2);
-    assert_eq!(world.hosts["pve2"].pci[0].iommu_group, 1);
-    assert_eq!(world.storages.len(), 5);
-    assert!(world.storages["nas"].shared);
-    assert!(world.storages["local-lvm"].volume("pve1", "vm-100-disk-0").is_some());
-    let run = world.vms[&100].run.as_ref().unwrap();
+    let pve_state = of(scenario);
+    assert_eq!(pve_state.hosts.len(), 2);
+    assert_eq!(pve_state.hosts["pve2"].pci[0].iommu_group, 1);
+    assert_eq!(pve_state.storages.len(), 5);
+    assert!(pve_state.storages["nas"].shared);
+    assert!(pve_state.storages["local-lvm"].volume("pve1", "vm-100-disk-0").is_some());
+    let run = pve_state.vms[&100].run.as_ref().unwrap();
     assert_eq!(run.agent.as_ref().unwrap().interfaces[0].2[0].1, 24);
     assert!(run.held_drives.contains("scsi0"));
-    assert_eq!(world.access.acl.len(), 2);
-    assert!(world.access.groups["admins"].contains("ops@pve"));
+    assert_eq!(pve_state.access.acl.len(), 2);
+    assert!(pve_state.access.groups["admins"].contains("ops@pve"));
     // The sample must contain every key of the scenario.
     for key in KEYS {
         assert!(sample.lines().any(|line| line.starts_with(&format!("{key}:"))), "{key}");

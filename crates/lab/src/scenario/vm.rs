@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use talmox_lab_pve::Release;
 use talmox_lab_pve::is_vm_option;
-use talmox_lab_pve::world::{Agent, Config, Guest, Host, PendingDelete, Snapshot, Vm};
+use talmox_lab_pve::pve_state::{Agent, Config, Guest, Host, PendingDelete, Snapshot, Vm};
 use talmox_yaml::Node;
 
 use super::section::{Read, Section, Source};

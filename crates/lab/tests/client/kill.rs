@@ -31,8 +31,8 @@ fn a_vm_created_during_a_kill_stays_locked() {
         let options = VmOptions::new().name("cp-1").drive(&id("scsi0"), &disk);
         client.start(&qemu::create(&vm(300), None, &options)).await.unwrap();
         let listed = client.send(&qemu::list(&id("pve2"))).await.unwrap();
-        let world = folder.path().join("world.json");
-        while !std::fs::read_to_string(&world).unwrap().contains("\"create\"") {
+        let file = folder.path().join("world.json");
+        while !std::fs::read_to_string(&file).unwrap().contains("\"create\"") {
             rig.lab.clock().sleep(Duration::from_secs(100)).await;
         }
         listed

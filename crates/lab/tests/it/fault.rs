@@ -30,14 +30,14 @@ fn description(lab: &TestLab) -> String {
 #[test]
 fn the_nth_call_is_rejected() {
     let lab = TestLab::new();
-    let action = Action::Refuse { status: 503, message: "not now".to_owned() };
+    let action = Action::Reject { status: 503, message: "not now".to_owned() };
     let fault = Fault { nth: 2, times: Some(2), ..Fault::new(on("GET", "/version"), action) };
     lab.lab().faults().add(fault);
     let statuses: Vec<u16> = (0..5).map(|_| lab.get("/version").status).collect();
     assert_eq!(statuses, [200, 503, 503, 200, 200]);
     assert_eq!(lab.get("/nosuch").status, 501);
 
-    let always = Action::Refuse { status: 500, message: "never".to_owned() };
+    let always = Action::Reject { status: 500, message: "never".to_owned() };
     lab.lab().faults().add(Fault { times: None, ..Fault::new(When::default(), always) });
     assert_eq!(lab.get("/version").line(), (500, "never"));
     assert_eq!(lab.get("/nosuch").line(), (500, "never"));

@@ -11,8 +11,8 @@ use crate::support::{TestLab, settings};
 
 fn short_timeouts() -> Settings {
     let short = Duration::from_millis(600);
-    let patience = Timeouts { idle: short, head: short, body: short };
-    Settings { patience, ..settings() }
+    let timeouts = Timeouts { idle: short, head: short, body: short };
+    Settings { timeouts, ..settings() }
 }
 
 #[test]

@@ -75,8 +75,8 @@ fn a_killed_lab_can_be_restarted() {
     let first = TestLab::start(Settings { state: Some(folder.path().into()), ..scenario(yaml) });
     let change = first.request("PUT", "/nodes/pve/qemu/101/config", "", "description=kept");
     assert_eq!(change.status, 200, "{}", change.text());
-    let world = folder.path().join("world.json");
-    let is_saved = || std::fs::read_to_string(&world).unwrap().contains("kept");
+    let path = folder.path().join("world.json");
+    let is_saved = || std::fs::read_to_string(&path).unwrap().contains("kept");
     for _ in 0..200 {
         if is_saved() {
             break;
@@ -134,12 +134,12 @@ fn a_new_address_is_added_to_the_certificate() {
 #[test]
 fn unreadable_state_is_reported_and_not_changed() {
     let folder = tempfile::tempdir().unwrap();
-    let world = folder.path().join("world.json");
+    let path = folder.path().join("world.json");
     for text in ["{", r#"{"format":99,"runs":0,"world":{}}"#] {
-        std::fs::write(&world, text).unwrap();
+        std::fs::write(&path, text).unwrap();
         let error = Lab::start(kept(folder.path())).unwrap_err();
         assert!(error.to_string().contains("world.json"), "{error}");
-        assert_eq!(std::fs::read_to_string(&world).unwrap(), text);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Client {
 pub(crate) enum Identity {
     Token { id: String, secret: String },
     Ticket { ticket: String, csrf: String },
-    Nobody,
+    Anonymous,
 }
 
 pub(crate) struct Request<'r> {
@@ -104,7 +104,7 @@ impl Client {
                 head.push_str(&format!("Cookie: PVEAuthCookie={cookie}\r\n"));
                 head.push_str(&format!("CSRFPreventionToken: {csrf}\r\n"));
             }
-            Identity::Nobody => {}
+            Identity::Anonymous => {}
         }
         if matches!(request.method, "POST" | "PUT") {
             head.push_str(&format!("Content-Type: {}\r\n", request.content_type));

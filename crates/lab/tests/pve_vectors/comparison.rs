@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use regex_lite::Regex;
 use serde_json::{Value as Json, json};
 
-use crate::replay::{Observation, VmSeen, own_file};
+use crate::replay::{Observation, ObservedVm, own_file};
 use crate::vector::Step;
 use crate::wildcard::{difference, text_matches};
 
@@ -224,7 +224,7 @@ fn configs(step: &Step, expect: &Json, seen: &Observation, found: &mut Found<'_>
             let text = text.unwrap_or_else(|| format!(" there: {}", after.is_some()));
             found.add(Level::State, format!("VM {vmid} unchanged, found{text}"));
         }
-        let status = |vm: Option<&VmSeen>| vm.map(|vm| vm.status.clone()).unwrap_or_default();
+        let status = |vm: Option<&ObservedVm>| vm.map(|vm| vm.status.clone()).unwrap_or_default();
         match statuses.get(vmid).and_then(Json::as_str) {
             Some(expected) if expected != status(after) => {
                 let text = format!("VM {vmid} {expected}, found {}", status(after));
@@ -243,8 +243,8 @@ fn configs(step: &Step, expect: &Json, seen: &Observation, found: &mut Found<'_>
     }
 }
 
-fn changed(before: Option<&VmSeen>, after: Option<&VmSeen>) -> bool {
-    let shape = |vm: &VmSeen| {
+fn changed(before: Option<&ObservedVm>, after: Option<&ObservedVm>) -> bool {
+    let shape = |vm: &ObservedVm| {
         let mut shape = as_expected(vm, true);
         shape["config"]["digest"] = Json::Null;
         shape
@@ -253,7 +253,7 @@ fn changed(before: Option<&VmSeen>, after: Option<&VmSeen>) -> bool {
 }
 
 /// VM in the form of `config_after`. Of the pending entries, it contains only those that change something.
-fn as_expected(vm: &VmSeen, with_pending: bool) -> Json {
+fn as_expected(vm: &ObservedVm, with_pending: bool) -> Json {
     let waits = |entry: &&Json| entry.get("pending").is_some() || entry.get("delete").is_some();
     let entries = vm.pending.as_array().into_iter().flatten();
     let pending: Vec<Json> = entries.filter(waits).cloned().collect();

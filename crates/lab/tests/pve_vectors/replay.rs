@@ -15,13 +15,13 @@ use crate::vector::{PASSWORD, SECRET, Step, Vector};
 #[derive(Debug)]
 pub(crate) struct Observation {
     pub(crate) answer: Answer,
-    pub(crate) task: Option<TaskSeen>,
+    pub(crate) task: Option<ObservedTask>,
     pub(crate) before: State,
     pub(crate) after: State,
 }
 
 #[derive(Debug)]
-pub(crate) struct TaskSeen {
+pub(crate) struct ObservedTask {
     pub(crate) kind: String,
     pub(crate) id: String,
     pub(crate) exit: String,
@@ -31,14 +31,14 @@ pub(crate) struct TaskSeen {
 /// All VMs, and the volumes on one host.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
-    pub(crate) vms: BTreeMap<String, VmSeen>,
+    pub(crate) vms: BTreeMap<String, ObservedVm>,
     pub(crate) volumes: BTreeSet<String>,
     /// Reason why a part of the state could not be read.
     pub(crate) unreadable: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct VmSeen {
+pub(crate) struct ObservedVm {
     pub(crate) node: String,
     pub(crate) status: String,
     pub(crate) config: Json,
@@ -61,7 +61,7 @@ pub(crate) struct Replay<'v> {
 /// Initial states, by the name of the start and the host. Many vectors share an initial state.
 pub(crate) type Starts = Mutex<HashMap<(String, String), State>>;
 
-type Seen<T> = Result<T, String>;
+type ReplayResult<T> = Result<T, String>;
 
 impl<'v> Replay<'v> {
     /// Prepares a replay. `start` is the name of the initial state.
@@ -70,11 +70,11 @@ impl<'v> Replay<'v> {
         client: Client,
         starts: &'v Starts,
         start: String,
-    ) -> Seen<Self> {
+    ) -> ReplayResult<Self> {
         let mut replay = Self {
             vector,
             client,
-            root: Identity::Nobody,
+            root: Identity::Anonymous,
             identities: BTreeMap::new(),
             digests: vec![],
             state: None,
@@ -86,7 +86,7 @@ impl<'v> Replay<'v> {
         Ok(replay)
     }
 
-    pub(crate) fn step(&mut self, step: &Step) -> Seen<Observation> {
+    pub(crate) fn step(&mut self, step: &Step) -> ReplayResult<Observation> {
         let first = self.vector.nodes().first().map(|node| (*node).to_owned());
         let node = step.node().map(str::to_owned).or(first).unwrap_or_default();
         let before = if step.only_reads() { State::default() } else { self.before(&node) };
@@ -99,7 +99,7 @@ impl<'v> Replay<'v> {
         if step.only_reads() {
             return Ok(Observation { answer, task, before, after: State::default() });
         }
-        let after = self.look(&node, Some(&before));
+        let after = self.observe(&node, Some(&before));
         self.state = Some((node, after.clone()));
         Ok(Observation { answer, task, before, after })
     }
@@ -108,7 +108,7 @@ impl<'v> Replay<'v> {
     fn before(&mut self, node: &str) -> State {
         match self.state.take() {
             Some((seen_from, state)) if seen_from == node => return state,
-            Some(_) => return self.look(node, None),
+            Some(_) => return self.observe(node, None),
             None => {}
         }
         let key = (self.start.clone(), node.to_owned());
@@ -117,7 +117,7 @@ impl<'v> Replay<'v> {
         if let Some(state) = known().get(&key) {
             return state.clone();
         }
-        let state = self.look(node, None);
+        let state = self.observe(node, None);
         known().insert(key, state.clone());
         state
     }
@@ -158,7 +158,7 @@ impl<'v> Replay<'v> {
         }
     }
 
-    fn identity(&mut self, who: &str) -> Seen<Identity> {
+    fn identity(&mut self, who: &str) -> ReplayResult<Identity> {
         if let Some(known) = self.identities.get(who) {
             return Ok(known.clone());
         }
@@ -171,10 +171,10 @@ impl<'v> Replay<'v> {
         Ok(identity)
     }
 
-    fn log_in(&mut self, user: &str) -> Seen<Identity> {
+    fn log_in(&mut self, user: &str) -> ReplayResult<Identity> {
         let params = [("username", user), ("password", PASSWORD)]
             .map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let answer = self.client.call(&Identity::Nobody, "POST", "/access/ticket", &params);
+        let answer = self.client.call(&Identity::Anonymous, "POST", "/access/ticket", &params);
         let answer = answer.map_err(|error| format!("login of {user}: {error}"))?;
         let data = &answer.body["data"];
         match (data["ticket"].as_str(), data["CSRFPreventionToken"].as_str()) {
@@ -186,7 +186,7 @@ impl<'v> Replay<'v> {
     }
 
     /// Sends a GET request as root, and returns the data of the answer.
-    fn ask(&mut self, path: &str) -> Seen<Json> {
+    fn ask(&mut self, path: &str) -> ReplayResult<Json> {
         let answer = self.client.call(&self.root, "GET", path, &[]);
         let mut answer = answer.map_err(|error| format!("GET {path}: {error}"))?;
         match answer.status {
@@ -195,7 +195,7 @@ impl<'v> Replay<'v> {
         }
     }
 
-    fn await_task(&mut self, upid: &str) -> Seen<TaskSeen> {
+    fn await_task(&mut self, upid: &str) -> ReplayResult<ObservedTask> {
         let node = upid.split(':').nth(1).unwrap_or_default();
         let path = format!("/nodes/{node}/tasks/{}", escape(upid));
         let mut status = Json::Null;
@@ -209,7 +209,7 @@ impl<'v> Replay<'v> {
         let log = self.ask(&format!("{path}/log?limit=0"))?;
         let last = log.as_array().and_then(|lines| lines.last());
         let text = |value: &Json| value.as_str().unwrap_or_default().to_owned();
-        Ok(TaskSeen {
+        Ok(ObservedTask {
             kind: text(&status["type"]),
             id: text(&status["id"]),
             exit: text(&status["exitstatus"]),
@@ -218,17 +218,17 @@ impl<'v> Replay<'v> {
     }
 
     /// Reads the state. This fails if the user was deleted after it got its ticket.
-    fn look(&mut self, node: &str, last: Option<&State>) -> State {
+    fn observe(&mut self, node: &str, last: Option<&State>) -> State {
         let mut state = State::default();
-        state.unreadable = self.look_at_vms(&mut state, last).err();
-        if let Err(reason) = self.look_at_volumes(node, &mut state) {
+        state.unreadable = self.observe_vms(&mut state, last).err();
+        if let Err(reason) = self.observe_volumes(node, &mut state) {
             state.unreadable = Some(reason);
         }
         state
     }
 
     /// Reads the VMs. If the digest of a config is unchanged, its pending changes are unchanged as well and are not read again.
-    fn look_at_vms(&mut self, state: &mut State, last: Option<&State>) -> Seen<()> {
+    fn observe_vms(&mut self, state: &mut State, last: Option<&State>) -> ReplayResult<()> {
         for host in self.vector.nodes() {
             let list = self.ask(&format!("/nodes/{host}/qemu"))?;
             for vm in list.as_array().into_iter().flatten() {
@@ -240,14 +240,14 @@ impl<'v> Replay<'v> {
                     None => self.ask(&format!("/nodes/{host}/qemu/{vmid}/pending"))?,
                 };
                 let status = vm["status"].as_str().unwrap_or_default().to_owned();
-                let seen = VmSeen { node: host.to_owned(), status, config, pending };
-                state.vms.insert(vmid, seen);
+                let observed = ObservedVm { node: host.to_owned(), status, config, pending };
+                state.vms.insert(vmid, observed);
             }
         }
         Ok(())
     }
 
-    fn look_at_volumes(&mut self, node: &str, state: &mut State) -> Seen<()> {
+    fn observe_volumes(&mut self, node: &str, state: &mut State) -> ReplayResult<()> {
         let storages = self.ask(&format!("/nodes/{node}/storage?enabled=1"))?;
         // The list also contains storages that are configured only for other hosts.
         let storages = storages.as_array().into_iter().flatten();

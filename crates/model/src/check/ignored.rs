@@ -1,5 +1,6 @@
 //! Checks of `ignore:`.
 
+use super::ignored_path::{is_known, suggestion};
 use crate::cluster::Node;
 use crate::diagnostic::{Code, Diagnostic, Findings};
 
@@ -11,6 +12,17 @@ pub(super) fn check(node: &Node, out: &mut Findings) {
                     .at(ignored.span)
                     .hint("add `path: …`, such as `path: memory` or `path: machine.sysctls`"),
             );
+        }
+        if let Some(path) = ignored.value.path.spanned().filter(|path| !is_known(&path.value)) {
+            let message = format!("no plan shows a field `{}`, so nothing is ignored", path.value);
+            let hint = match suggestion(&path.value) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => {
+                    "use a field as `talmox plan` shows it, such as `memory` or `machine.sysctls`"
+                        .to_owned()
+                }
+            };
+            out.push(Diagnostic::warning(Code::Questionable, message).at(path.span).hint(hint));
         }
         if ignored.value.reason.is_absent() {
             out.push(

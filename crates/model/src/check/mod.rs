@@ -5,6 +5,7 @@ mod address;
 mod gpu;
 mod identity;
 mod ignored;
+mod ignored_path;
 mod machine;
 mod network;
 mod patch;
@@ -12,6 +13,7 @@ mod proxmox;
 mod reference;
 mod shared_proxmox;
 mod version;
+mod vm_option;
 
 use crate::cluster::Cluster;
 use crate::diagnostic::{Code, Diagnostic, Findings};
@@ -34,6 +36,7 @@ pub(crate) fn cluster(cluster: &Cluster, out: &mut Findings) {
     for node in &cluster.nodes {
         machine::check(cluster, node, out);
         gpu::check(node, out);
+        vm_option::check(node, out);
         ignored::check(node, out);
     }
 }

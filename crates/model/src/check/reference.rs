@@ -8,6 +8,7 @@ use talmox_yaml::Node as Yaml;
 use super::patch::{BadPatch, all_patches, shape};
 use crate::cluster::Cluster;
 use crate::diagnostic::{Code, Diagnostic, Findings};
+use crate::inventory::{Addon, ChartOrigin, ManifestSource};
 use crate::language::{hide_in_lines, hide_in_tree};
 use crate::load::{Content, decode, syntax_error};
 use crate::source::{SourceId, Sources, Span};
@@ -20,7 +21,7 @@ pub enum ReferenceKind {
     Patch,
     /// cloud-init user-data that is merged over the generated user-data.
     Overlay,
-    /// Manifests of an add-on: a file, or a folder of files.
+    /// Manifests or chart of an add-on: a file, or a folder of files.
     Manifests,
     /// File that must exist. Its content is not checked.
     Other,
@@ -38,9 +39,7 @@ pub(crate) fn references(cluster: &Cluster, mut visit: impl FnMut(Span, &str, Re
         visit(ca.span, &ca.value.0, ReferenceKind::Other);
     }
     for addon in file.addons.values() {
-        for manifest in addon.files.iter() {
-            visit(manifest.span, &manifest.value.0, ReferenceKind::Manifests);
-        }
+        addon_references(addon, &mut visit);
     }
     let mut overlays: Vec<_> = cluster
         .nodes
@@ -51,6 +50,25 @@ pub(crate) fn references(cluster: &Cluster, mut visit: impl FnMut(Span, &str, Re
     overlays.dedup_by_key(|overlay| overlay.span);
     for overlay in overlays {
         visit(overlay.span, &overlay.value.0, ReferenceKind::Overlay);
+    }
+}
+
+fn addon_references(addon: &Addon, visit: &mut impl FnMut(Span, &str, ReferenceKind)) {
+    for manifests in addon.manifests.iter() {
+        match &manifests.value {
+            ManifestSource::Path(path) => visit(manifests.span, &path.0, ReferenceKind::Manifests),
+            ManifestSource::Entry(entry) => {
+                if let Some(folder) = entry.kustomize.spanned() {
+                    visit(folder.span, &folder.value.0, ReferenceKind::Manifests);
+                }
+            }
+        }
+    }
+    for file in addon.values_files.iter() {
+        visit(file.span, &file.value.0, ReferenceKind::Other);
+    }
+    if let Some((span, ChartOrigin::Path(path))) = addon.chart_origin() {
+        visit(span, &path, ReferenceKind::Manifests);
     }
 }
 

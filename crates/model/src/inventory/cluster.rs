@@ -84,7 +84,7 @@ mapping! {
     /// Timeouts: maximum times after which an operation fails.
     called "`timeouts`"
     pub struct Timeouts {
-        /// Timeout of a Proxmox task (create, clone, start…), except for downloads and imports.
+        /// Timeout of a Proxmox task (create, clone, start…) or another short step, except for downloads and imports.
         task: Setting<Duration>,
         /// Timeout of the download or import of an image.
         image: Setting<Duration>,

@@ -4,16 +4,19 @@ use std::net::IpAddr;
 
 use crate::language::{List, Setting, Sum, mapping};
 use crate::value::{
-    Bios, Bridge, Cores, Datastore, DiskBus, DiskSize, Filesystem, HostAddress, MacAddress,
-    MachineType, MappingName, Memory, Mtu, PciAddress, Pool, PveHost, Tag, VlanId, VolumeName,
+    Bios, BootDevice, Bridge, Cores, Datastore, DiskBus, DiskSize, Duration, Filesystem,
+    HostAddress, MacAddress, MachineType, MappingName, Memory, Mtu, PciAddress, Pool, PveHost,
+    Sockets, StartOrder, Tag, VlanId, VolumeName,
 };
 
 mapping! {
     /// Hardware of a VM.
     called "a machine"
     pub struct Hardware {
-        /// CPU cores.
+        /// CPU cores, of each socket.
         cores ["cpu", "cpus"]: Setting<Cores>,
+        /// CPU sockets. Default: 1.
+        sockets: Setting<Sockets>,
         /// Memory: a number of MiB, or with a unit (`8G`).
         memory ["ram", "memory_mb"]: Setting<Memory>,
         /// The system disk: a number of GiB, or with a unit (`40G`).
@@ -38,8 +41,14 @@ mapping! {
         discard: Setting<bool>,
         /// Start the VM when the host starts.
         onboot: Setting<bool>,
+        /// When the host starts and stops the VM, relative to its other VMs. The token needs Sys.Modify on `/` for it.
+        startup: Startup,
+        /// Devices that the VM boots from, in this order, such as `[scsi0, net0]`. Default: the system disk.
+        boot_order: List<BootDevice>,
         /// Protect the VM and its disks against deletion.
         protection: Setting<bool>,
+        /// Text for the notes of the VM. It is written below the marker; other text in the notes stays.
+        notes: Setting<String>,
         /// A GPU (or another PCI device) to pass through.
         gpu: Gpu,
         /// Further disks.
@@ -51,6 +60,19 @@ mapping! {
         "gpu_pci_bdf" => gpu (Gpu).pci,
         "gpu_pcie_mode" => gpu (Gpu).pcie,
         "gpu_rombar" => gpu (Gpu).rombar,
+    }
+}
+
+mapping! {
+    /// Start and stop order of the VMs of a host. If it is not set, talmox keeps the one of the VM.
+    called "`startup`"
+    pub struct Startup {
+        /// Position: VMs with lower numbers start first and stop last.
+        order: Setting<StartOrder>,
+        /// Time that the host waits after the start of the VM before it starts the next one.
+        up: Setting<Duration>,
+        /// Time that the host waits for the VM to shut down before it stops the VM.
+        down: Setting<Duration>,
     }
 }
 
@@ -101,6 +123,8 @@ mapping! {
         vlan: Setting<VlanId>,
         /// MTU.
         mtu: Setting<Mtu>,
+        /// Let the firewall of Proxmox filter the traffic of the network card. Default: false.
+        firewall: Setting<bool>,
         /// MAC address. Default: derived from the cluster's id and the node's name.
         mac: Setting<MacAddress>,
     }
@@ -133,6 +157,8 @@ mapping! {
         vlan: Setting<VlanId>,
         /// MTU of the first network card.
         mtu: Setting<Mtu>,
+        /// Let the firewall of Proxmox filter the traffic of the first network card. Default: false.
+        firewall: Setting<bool>,
         /// The default gateway of the node.
         gateway: Setting<IpAddr>,
         /// The resource pool of the VM.

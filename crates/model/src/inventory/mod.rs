@@ -16,13 +16,13 @@ mod tailscale;
 
 use crate::language::Mapping;
 
-pub use addon::Addon;
+pub use addon::{Addon, ChartOrigin, ManifestEntry, ManifestSource};
 pub use cloud_init::{CloudInit, CloudInitFile, User};
 pub use cluster::{InventoryFile, Patches, Roles, Timeouts};
-pub use hardware::{Disk, Gpu, Hardware, Nic, Placement, Vlan};
+pub use hardware::{Disk, Gpu, Hardware, Nic, Placement, Startup, Vlan};
 pub use ignored::IgnoredDifference;
 pub use image::Image;
-pub use network::Network;
+pub use network::{ManagedCni, Network};
 pub use node::{NodeEntry, Settings};
 pub use proxmox::Proxmox;
 pub use system::{Kubelet, KubernetesNode, Mirror, Mount, Registries, RegistryAuth, System};

@@ -33,11 +33,20 @@ mapping! {
         svc_cidr ["service_cidr", "service_subnet"]: Setting<OneOrMany<Cidr>>,
         /// The DNS domain of the cluster.
         dns_domain: Setting<DomainName>,
-        /// The pod network: flannel, which Talos installs, or none if you install one yourself.
+        /// The pod network: flannel, which Talos installs, none if an add-on installs one, or `{managed_by: …}`.
         cni: Setting<Cni>,
         /// Run kube-proxy. False where the CNI replaces it.
         kube_proxy: Setting<bool>,
         /// Form of the network settings in machine configs.
         form: Setting<NetworkForm>,
+    }
+}
+
+mapping! {
+    /// Pod network that neither Talos nor talmox installs.
+    called "`cni`"
+    pub struct ManagedCni {
+        /// Tool or team that installs the pod network, such as Flux.
+        managed_by: Setting<String>,
     }
 }

@@ -119,6 +119,16 @@ number! {
 }
 
 number! {
+    /// Number of CPU sockets.
+    Sockets(u32), "a number of sockets such as `2`", 1, 128
+}
+
+number! {
+    /// Position of a VM in the start order of its host.
+    StartOrder(u32), "a position such as `1`", 0, 1_000_000
+}
+
+number! {
     /// VLAN tag.
     VlanId(u16), "a VLAN id such as `40`", 1, 4094
 }

@@ -82,12 +82,10 @@ choice! {
 }
 
 choice! {
-    /// Pod network.
-    Cni, "`flannel` (Talos's own) or `none` (you bring one, such as Cilium)" {
-        /// flannel, which Talos installs.
-        Flannel = "flannel",
-        /// Talos installs no CNI. An add-on installs one.
-        None = "none",
+    /// Tool that takes over an add-on.
+    Handover, "`gitops`" {
+        /// Argo CD or Flux.
+        Gitops = "gitops",
     }
 }
 

@@ -1,7 +1,10 @@
 //! Types of single values. Each type parses its notation and reports invalid values.
 
 mod basic;
+mod boot_device;
+mod chart;
 mod choice;
+mod cni;
 mod duration;
 mod mac;
 mod name;
@@ -17,15 +20,20 @@ mod uuid;
 mod version;
 
 pub use basic::{
-    Checksum, Cores, FileMode, FilePath, Fingerprint, Mtu, SchematicId, VlanId, VmId, VmIdRange,
+    Checksum, Cores, FileMode, FilePath, Fingerprint, Mtu, SchematicId, Sockets, StartOrder,
+    VlanId, VmId, VmIdRange,
 };
+pub use boot_device::BootDevice;
+pub use chart::{AddonWait, Chart, ChartValues, ChartVersion};
 pub use choice::{
-    Bios, Boot, Cni, DiskBus, Filesystem, MachineType, NetworkForm, NvidiaDriver, Os, Role, VipBy,
+    Bios, Boot, DiskBus, Filesystem, Handover, MachineType, NetworkForm, NvidiaDriver, Os, Role,
+    VipBy,
 };
+pub use cni::Cni;
 pub use duration::Duration;
 pub use name::{
-    Bridge, ClassName, ClusterName, Datastore, DomainName, Extension, MappingName, NodeName, Pool,
-    PveHost, SubjectName, Tag, VolumeName,
+    Bridge, ClassName, ClusterName, Datastore, DomainName, Extension, MappingName, NamespaceName,
+    NodeName, Pool, PveHost, SubjectName, Tag, VolumeName,
 };
 pub(crate) use name::{label_key, label_value};
 pub use naming::{AnnotationKey, KubeletArgument, LabelKey, Sysctl, Target};

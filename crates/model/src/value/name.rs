@@ -126,6 +126,14 @@ name! {
 }
 
 name! {
+    /// Name of a Kubernetes namespace.
+    NamespaceName, "a namespace such as `kube-system`", "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
+    |text| dns_label(text).map_err(|_| {
+        format!("`{}` is not a namespace: only lower-case letters, digits and `-` are allowed", shorten(text))
+    })
+}
+
+name! {
     /// Name of a user volume, which Talos mounts at `/var/mnt/<name>`.
     VolumeName, "the name of a volume such as `longhorn`", "^[A-Za-z0-9-]{1,34}$", |text| word(text, 34, "-")
 }

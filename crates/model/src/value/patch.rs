@@ -17,7 +17,7 @@ pub enum Patch {
     File(FilePath),
     /// Inline patch: a mapping (strategic merge) or a list of operations (JSON6902).
     Inline(Arc<Node>),
-    /// Text of a patch in a block scalar.
+    /// Text of a patch: a block scalar, or another scalar that has several lines or starts with `{` or `[`.
     Text(String),
 }
 

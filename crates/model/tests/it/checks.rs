@@ -602,6 +602,82 @@ fn values_must_follow_the_rules_of_talos_and_kubernetes() {
 }
 
 #[test]
+fn an_add_on_has_one_source_with_its_settings() {
+    let addon = |rest: &str| with(&format!("addons: [{{name: shop, {rest}}}]"));
+    let repo = "chart: till, repo: 'https://charts.example'";
+    finds(&addon(&format!("{repo}, version: 1.2.3, values: {{a: 1}}")), &[]);
+    finds(&addon("chart: 'oci://r.example/till', version: v1.2.3"), &[]);
+    finds(&addon("chart: good-chart, values_files: [good.yaml], namespace: shop"), &[]);
+    finds(&addon("chart: §missing-chart"), &["error missing-file"]);
+    finds(&addon("chart: good-chart, values_files: [§none.yaml]"), &["error missing-file"]);
+    finds(&addon("chart: §till, repo: 'https://charts.example'"), &["error missing"]);
+    finds(&addon("chart: §'oci://r.example/till'"), &["error missing"]);
+    finds(&addon(&format!("{repo}, version: §1.2")), &["error wrong-type"]);
+    finds(&addon("chart: §'--post-renderer=x'"), &["error bad-value"]);
+    finds(&addon("chart: good-chart, values: §[a]"), &["error wrong-type"]);
+    finds(
+        &addon("chart: till, version: 1.2.3, repo: §'http://charts.example'"),
+        &["error unverified"],
+    );
+    finds(
+        &addon("chart: 'oci://r.example/till', version: 1.2.3, repo: §'https://charts.example'"),
+        &["error conflict"],
+    );
+    finds(&addon("chart: good-chart, manifests: [§good.yaml]"), &["error conflict"]);
+    finds(&addon("manifests: [good.yaml], values: §{a: 1}"), &["warning questionable"]);
+    finds(&addon("manifests: [good.yaml], namespace: §Shop"), &["error bad-value"]);
+    finds(&addon("manifests: [good.yaml], wait: false, create_namespace: false"), &[]);
+    finds(&addon("manifests: [good.yaml], wait: 20m, handover: gitops"), &[]);
+    finds(&addon("manifests: [good.yaml], handover: §git"), &["error wrong-type"]);
+    finds(&addon("manifests: [good.yaml], wait: §soon"), &["error wrong-type"]);
+}
+
+#[test]
+fn manifests_of_an_add_on_at_a_url_need_a_checksum() {
+    let sum = "a".repeat(64);
+    let addon = |item: &str| with(&format!("addons: [{{name: shop, manifests: [{item}]}}]"));
+    finds(&addon(&format!("{{url: 'https://example.org/a.yaml', sha256: {sum}}}")), &[]);
+    finds(&addon("{kustomize: good-folder}, good.yaml"), &[]);
+    finds(&addon("§{url: 'https://example.org/a.yaml'}"), &["error missing"]);
+    finds(&addon("§'https://example.org/a.yaml'"), &["error bad-value"]);
+    finds(&addon("§{}"), &["error missing"]);
+    finds(&addon("{kustomize: §missing-folder}"), &["error missing-file"]);
+}
+
+#[test]
+fn add_ons_have_names_of_their_own_and_need_others() {
+    let addons = |all: &str| with(&format!("addons: [{all}]"));
+    let one = |name: &str, needs: &str| {
+        format!("{{name: {name}, manifests: [good.yaml], needs: [{needs}]}}")
+    };
+    finds(&addons(&format!("{}, {}", one("a", ""), one("b", "a"))), &[]);
+    finds(&addons(&format!("{}, {}", one("a", ""), one("§a", ""))), &["error duplicate"]);
+    finds(&addons(&one("a", "§b")), &["error bad-value"]);
+    finds(&addons(&one("a", "§a")), &["error conflict"]);
+    let circle = [one("a", "b"), one("b", "c"), one("c", "§a")].join(", ");
+    finds(&addons(&circle), &["error conflict"]);
+    let message = load(&addons(&circle).replace('§', "")).diagnostics[0].message.clone();
+    assert_eq!(message, "add-ons need each other: a → b → c → a");
+}
+
+#[test]
+fn a_built_in_add_on_must_be_known_and_suit_the_cluster() {
+    let cilium = |network: &str, name: &str| {
+        format!("addons: [{{name: net, builtin: {name}}}]\n{}", but("network: {", network))
+    };
+    finds(&cilium("network: {cni: none, kube_proxy: false, ", "cilium"), &[]);
+    finds(&cilium("network: {", "§cilium"), &["error conflict"]);
+    finds(&cilium("network: {", "§cillium"), &["error bad-value"]);
+}
+
+#[test]
+fn the_pod_network_can_be_managed_by_another_tool() {
+    finds(&but("network: {", "network: {cni: {managed_by: Flux}, "), &[]);
+    finds(&but("network: {", "network: {cni: §{}, "), &["error missing"]);
+    finds(&but("network: {", "network: {cni: §calico, "), &["error wrong-type"]);
+}
+
+#[test]
 fn addresses_of_further_links_need_a_prefix_length() {
     finds(&with("machine: {nics: [{bridge: vmbr1, ip: §10.8.0.3}]}"), &["error missing"]);
     finds(&with("machine: {vlans: [{id: 5, ip: §10.7.0.1}]}"), &["error missing"]);
@@ -632,9 +708,9 @@ fn an_overlay_must_be_a_single_mapping() {
         let found = findings(&inventory);
         let expected = format!("error bad-value {name}:");
         assert!(found.len() == 1 && found[0].starts_with(&expected), "{name}: {found:?}");
-        let told = &inventory.diagnostics[0];
-        assert!(told.message.starts_with(message), "{name}: {}", told.message);
-        assert_eq!(told.related.len(), 1, "the position of the reference");
+        let diagnostic = &inventory.diagnostics[0];
+        assert!(diagnostic.message.starts_with(message), "{name}: {}", diagnostic.message);
+        assert_eq!(diagnostic.related.len(), 1, "the position of the reference");
         let shown = inventory.sources.iter().map(talmox_model::Source::redacted_text);
         assert!(!shown.collect::<String>().contains("password: hunter2"), "{name}");
     }
@@ -655,4 +731,33 @@ fn an_ignored_difference_has_a_path_and_a_reason() {
     finds(&with("machine: {ignore: [§{reason: measured}]}"), &["error missing"]);
     finds(&with("machine: {ignore: [{§pth: memory, reason: measured}]}"), &["error unknown-key"]);
     finds(&with("machine: {ignore: §memory}"), &["error wrong-type"]);
+    for path in ["scsi1", "machine.sysctls", "UserVolumeConfig/data", "notes"] {
+        finds(&with(&format!("machine: {{ignore: [{{path: {path}, reason: measured}}]}}")), &[]);
+    }
+    let typo = "machine: {ignore: [{path: §machine.sysctl, reason: measured}]}";
+    finds(&with(typo), &["warning questionable"]);
+    let hint = |text: &str| load(text).diagnostics[0].hint.clone().unwrap();
+    assert_eq!(hint(&with(&typo.replace('§', ""))), "did you mean `machine.sysctls`?");
+}
+
+#[test]
+fn the_boot_order_names_devices_of_the_vm() {
+    let two =
+        "machine: {disks: [{size: 5}], nics: [{bridge: vmbr1}], boot_order: [scsi0, scsi1, net1]}";
+    finds(&with(two), &[]);
+    finds(&with("machine: {boot_order: [scsi0, §scsi1]}"), &["error bad-value"]);
+    finds(&with("machine: {boot_order: [scsi0, §scsi0]}"), &["error duplicate"]);
+    finds(&with("machine: {disk_bus: sata, boot_order: [sata0, net0]}"), &[]);
+    finds(&with("machine: {§boot_order: [net0]}"), &["warning questionable"]);
+    finds(&with("machine: {boot_order: [§ide2, scsi0]}"), &["error wrong-type"]);
+}
+
+#[test]
+fn notes_contain_no_marker() {
+    finds(&with("machine: {notes: rack 1, sockets: 2, firewall: true}"), &[]);
+    finds(&with("machine: {startup: {order: 1, up: 30s, down: 2m}}"), &[]);
+    finds(&with("machine: {notes: §talmox/1 cluster=a}"), &["error bad-value"]);
+    finds(&with("machine: {§notes_: a}"), &["error unknown-key"]);
+    finds(&with("machine: {sockets: §0}"), &["error bad-value"]);
+    finds(&with("machine: {startup: {order: §-1}}"), &["error bad-value"]);
 }

@@ -61,6 +61,7 @@ fn the_schema_and_the_loader_agree_on_single_settings() {
     let validator = validator();
     let good = [
         "machine: {cores: 4, memory: 8G, disk: 40, onboot: true, tags: [a]}",
+        "machine: {sockets: 2, firewall: true, notes: a, startup: {order: 1, up: 5s}, boot_order: [scsi0]}",
         "machine: {cpu: 4, ram: 8192, disk_gb: 40G, disk_pool: tank, network_bridge: vmbr1}",
         "machine: {gpu_pci_bdf: '0000:28:00.0', gpu_pcie_mode: true, gpu_rombar: null}",
         "network: {subnet: 10.0.0.0/16, pod_cidr: [10.244.0.0/16, 'fd00::/48'], vlan: 40, cni: none}",
@@ -78,12 +79,17 @@ fn the_schema_and_the_loader_agree_on_single_settings() {
         "patches: {all: a.yaml, worker: {machine: {}}}",
         "x-anchors: {a: [1]}",
         "machine: {cloud_init: {files: [{path: /a, mode: 0644, content: x}]}}",
+        "network: {cni: {managed_by: Flux}}",
+        "addons: [{name: a, chart: till, repo: 'https://x', version: 1.2.3, values: {a: [1]}, wait: 5m}]",
+        "addons: [{name: a, manifests: [a.yaml, {kustomize: b}], namespace: a, wait: false, handover: gitops}]",
     ];
     let bad = [
         "machine: {cores: four}",
         "machine: {cores: 0}",
         "machine: {memmory: 1}",
         "machine: {onboot: yes}",
+        "machine: {boot_order: [disk0]}",
+        "machine: {sockets: 0}",
         "machine: {disk: 40GB}",
         "network: {vlan: 5000}",
         "network: {cni: cilium}",
@@ -111,6 +117,13 @@ fn the_schema_and_the_loader_agree_on_single_settings() {
         "machine: {labels: {'a b': c}}",
         "machine: {labels: {a: 'b c'}}",
         "timeouts: {boot: 0s}",
+        "network: {cni: {managed: Flux}}",
+        "addons: [{name: a, chart: oci://x/y, version: '1.2'}]",
+        "addons: [{name: a, chart: -x}]",
+        "addons: [{name: a, chart: x, values: [a]}]",
+        "addons: [{name: a, manifests: [{file: b}]}]",
+        "addons: [{name: a, files: [b], wait: soon}]",
+        "addons: [{name: a, files: [b], namespace: A}]",
     ];
     let complaints = |text: &str| {
         let inventory = load(text);

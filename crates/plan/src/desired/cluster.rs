@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use talmox_model::value::{Boot, Cni, Role, VipBy};
+use talmox_model::value::{Boot, Role, VipBy};
 use talmox_model::{Node, Span};
 use talmox_pve_types::config::VmConfig;
 use talmox_pve_types::id::{NodeName, PoolId, StorageId, VmId};
@@ -17,7 +17,7 @@ use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::{Config, Release};
 use talmox_yaml::Node as Yaml;
 
-use super::addon::{Addon, AddonSource, ManifestFile};
+use super::addon::{Addon, SourceTexts};
 use super::boot_image::BootImage;
 use super::contact::Contact;
 use super::error::DeriveError;
@@ -27,7 +27,7 @@ use super::login::Login;
 use super::machine_config::Renderer;
 use super::network;
 use super::vm::VmSpec;
-use crate::ownership::{ClusterMark, Identity, SmbiosUuid};
+use crate::ownership::{Adoption, ClusterMark, Identity, Marker, SmbiosUuid};
 use crate::sha256::sha256_hex;
 
 /// Timeouts of steps.
@@ -58,6 +58,8 @@ pub struct Desired {
     pub is_vip_by_talos: bool,
     /// Whether Talos installs a pod network.
     pub has_cni: bool,
+    /// The tool or team that installs the pod network, if it is neither Talos nor an add-on.
+    pub cni_managed_by: Option<String>,
     /// Whether the inventory does not set `allow_scheduling_on_controlplanes`. Control planes are then schedulable if there
     /// are no workers.
     pub derives_scheduling: bool,
@@ -121,6 +123,14 @@ impl DesiredNode {
         self.identity.uuid.to_string()
     }
 
+    /// Whether the first network settings of the node are on a cidata volume, which a new volume can replace.
+    pub(crate) fn renews_volume(&self) -> bool {
+        self.is_talos
+            && self.vm.cidata.is_some()
+            && !self.vm.has_cloudinit
+            && self.first_network.is_some()
+    }
+
     /// The node, with a cloud-init drive if its VM has one from an earlier `boot:`. Otherwise the node itself.
     pub(crate) fn as_created(&self, config: &VmConfig) -> Cow<'_, Self> {
         match self.vm.with_kept_drive(config) {
@@ -149,10 +159,11 @@ impl DesiredNode {
 }
 
 impl Desired {
-    /// Derives the desired state. `manifests` contains the files of add-ons, by the position of their path in the inventory.
+    /// Derives the desired state. `manifests` contains the manifests of add-ons, by the position of their path or chart in the
+    /// inventory.
     pub fn of(
         inputs: &Inputs<'_>,
-        manifests: &BTreeMap<Span, Vec<ManifestFile>>,
+        manifests: &BTreeMap<Span, SourceTexts>,
         login: Login,
     ) -> Result<Self, DeriveError> {
         let cluster = inputs.cluster;
@@ -170,7 +181,7 @@ impl Desired {
         let mut planes = nodes.iter().filter(|node| node.is_control_plane && node.is_talos);
         let version = file.talos_version.get().map(ToString::to_string).unwrap_or_default();
         let by_config = planes.next().and_then(|node| brings_network(&node.config, &version));
-        let has_cni = by_config.unwrap_or(*file.network.cni.required() != Cni::None);
+        let has_cni = by_config.unwrap_or(file.network.cni.required().is_by_talos());
         Ok(Self {
             cluster: cluster.name.clone(),
             mark: ClusterMark::of(&inputs.bundle.cluster.id),
@@ -187,7 +198,8 @@ impl Desired {
             is_vip_by_talos: *file.network.vip_by.required() == VipBy::Talos,
             derives_scheduling: file.allow_scheduling_on_controlplanes.get().is_none(),
             has_cni,
-            addons: file.addons.values().map(|addon| derive_addon(addon, manifests)).collect(),
+            cni_managed_by: file.network.cni.required().managed_by().map(str::to_owned),
+            addons: file.addons.values().map(|addon| Addon::of(addon, manifests)).collect(),
             timeouts: Timeouts {
                 task: timeouts.task.required().get(),
                 image: timeouts.image.required().get(),
@@ -213,6 +225,11 @@ impl Desired {
         self.nodes.iter().filter(|node| node.is_control_plane && node.is_talos)
     }
 
+    /// The UUID that talmox gives to the VM of a node. An adopted VM has another UUID.
+    pub(crate) fn derived_uuid(&self, node: &str) -> SmbiosUuid {
+        SmbiosUuid::of(self.cluster_id.expose(), node)
+    }
+
     /// The identity of the VM of the node with this name. The inventory need not contain such a node.
     pub fn identity_of(&self, node: &str) -> Identity {
         let recorded = self.node(node).map(|node| node.identity.uuid);
@@ -222,6 +239,27 @@ impl Desired {
             node: node.to_owned(),
             uuid: recorded.unwrap_or_else(derived),
         }
+    }
+
+    /// The identity that a VM with this marker must have. The inventory decides for its nodes. An orphan may be an adopted VM,
+    /// whose notes prove the UUID.
+    pub(crate) fn identity_of_vm(&self, marker: &Marker, config: &VmConfig) -> Identity {
+        let identity = self.identity_of(&marker.node);
+        if self.node(&marker.node).is_some() {
+            return identity;
+        }
+        match Adoption::proven_uuid(self.cluster_id.expose(), &marker.node, config) {
+            Some(uuid) => Identity { uuid, ..identity },
+            None => identity,
+        }
+    }
+
+    /// The record for the notes of a new VM whose UUID is not derived but recorded in the inventory. Without it, the VM would
+    /// be a foreign VM as soon as the inventory does not contain the node any more.
+    pub(crate) fn adoption_of(&self, node: &DesiredNode) -> Option<Adoption> {
+        let (id, uuid) = (self.cluster_id.expose(), node.identity.uuid);
+        let is_derived = uuid == SmbiosUuid::of(id, &node.name);
+        (!is_derived).then(|| Adoption::of(id, &node.name, &uuid.to_string()))
     }
 }
 
@@ -320,19 +358,4 @@ fn further_links(node: &Node, identity: &NodeIdentity) -> Vec<FirstLink> {
         })
     })
     .collect()
-}
-
-fn derive_addon(
-    addon: &talmox_model::inventory::Addon,
-    manifests: &BTreeMap<Span, Vec<ManifestFile>>,
-) -> Addon {
-    let source = if let Some(url) = addon.url.get() {
-        let checksum = addon.checksum.get().map(talmox_model::value::Checksum::hex);
-        AddonSource::Url { url: url.to_string(), checksum }
-    } else {
-        let texts = addon.files.iter().filter_map(|file| manifests.get(&file.span));
-        AddonSource::Texts(texts.flatten().cloned().collect())
-    };
-    let name = addon.name.get().cloned().unwrap_or_else(|| "unnamed".to_owned());
-    Addon { name, source }
 }

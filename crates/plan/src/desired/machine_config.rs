@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use talmox_model::value::{Cidr, Cni, Os, Patch as PatchSource, Role};
+use talmox_model::value::{Cidr, Os, Patch as PatchSource, Role};
 use talmox_model::{Cluster, Node, Span, Spanned};
 use talmox_talos_config::contract::Contract;
 use talmox_talos_config::generate::{self, ClusterIdentity, Input, Options, generate};
@@ -214,7 +214,7 @@ fn options(cluster: &Cluster, endpoint: &str) -> Options {
     Options {
         additional_sans: sans,
         dns_domain: network.dns_domain.required().to_string(),
-        cni: (*network.cni.required() == Cni::None).then(|| map([("name", Some(text("none")))])),
+        cni: (!network.cni.required().is_by_talos()).then(|| map([("name", Some(text("none")))])),
         allow_scheduling_on_control_planes: cluster
             .file
             .allow_scheduling_on_controlplanes

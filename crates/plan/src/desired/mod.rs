@@ -19,9 +19,10 @@ mod inputs;
 mod login;
 mod machine_config;
 mod network;
+mod start_option;
 mod vm;
 
-pub use addon::{Addon, AddonSource, ManifestFile};
+pub use addon::{Addon, AddonNamespace, AddonSource, ManifestFile, SourceTexts};
 pub use boot_image::{BootImage, ImageSource};
 pub(crate) use boot_image::{import_volume, is_image_name};
 pub use cluster::{AcceptedDifference, Desired, DesiredNode, Timeouts};

@@ -4,17 +4,18 @@
 
 use talmox_model::inventory::Gpu;
 use talmox_model::value::{Bios, Boot, DiskBus, DiskSize, MachineType};
-use talmox_model::{Cluster, Node};
+use talmox_model::{Cluster, Node, Setting};
 use talmox_pve_types::config::{VmConfig, VmOptions};
 use talmox_pve_types::id::{BadId, ConfigId, DiskSlot, StorageId, VolumeId};
 use talmox_pve_types::property::{
-    Agent, BootOrder, Drive, GIB, HostPci, Net, PciSource, Properties, Smbios, Tags,
+    Agent, Drive, GIB, HostPci, Net, PciSource, Properties, Smbios, Tags,
 };
 use talmox_talos_config::secret::SecretText;
 
 use super::error::DeriveError;
 use super::identity::NodeIdentity;
-use super::{cloud_config, disk_identity, first_address};
+use super::{cloud_config, disk_identity, first_address, start_option};
+use crate::ownership::inventory_notes;
 
 /// Tag of every owned VM. Another tag is the name of the cluster. The tags do not prove ownership, but talmox does not change
 /// a VM that is tagged with the name of another cluster.
@@ -69,9 +70,13 @@ impl GpuSpec {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent parts that a VM has or has not")]
 pub struct VmSpec {
-    /// All options except drives, PCI devices, tags and the description.
+    /// All options except drives, PCI devices, tags, the start order and the description.
     pub options: VmOptions,
     pub tags: Tags,
+    /// Text for the description of the VM, beside the marker.
+    pub notes: Option<String>,
+    /// Start order of the VM on its host, as Proxmox spells it. Only a token with the privilege Sys.Modify can set it.
+    pub startup: Option<String>,
     /// The storage of the system disk, the EFI disk and the TPM state.
     pub storage: StorageId,
     /// The disks of the VM. The first one is the system disk.
@@ -87,7 +92,9 @@ pub struct VmSpec {
     kept_drive: Option<VmOptions>,
     pub gpu: Option<GpuSpec>,
     pub memory_mib: u64,
+    /// CPU cores of each socket.
     pub cores: u32,
+    pub sockets: u32,
     /// The bridge and the VLAN tag of each network card.
     pub bridges: Vec<(String, Option<u16>)>,
     pub has_agent: bool,
@@ -113,6 +120,7 @@ impl VmSpec {
         let has_efi = *hardware.bios.required() == Bios::Ovmf;
         let memory_mib = hardware.memory.required().mib();
         let cores = hardware.cores.required().get();
+        let sockets = hardware.sockets.get().map_or(1, |sockets| sockets.get());
         let mut options = VmOptions::new()
             .name(node.name.value.as_str())
             .ostype("l26")
@@ -129,7 +137,11 @@ impl VmSpec {
             .protection(*hardware.protection.required())
             .serial_socket(0)
             .smbios1(&Smbios::with_uuid(&identity.uuid.to_string()))
-            .boot(&BootOrder::of([&disks[0].slot]));
+            .boot(&start_option::boot_order(node, &disks[0].slot));
+        // Proxmox creates one socket by default.
+        if sockets > 1 {
+            options = options.sockets(sockets);
+        }
         let has_agent = has_agent(node, config);
         if has_agent {
             options = options.agent(Agent { enabled: true });
@@ -146,6 +158,8 @@ impl VmSpec {
         Ok(Self {
             options,
             tags: tags(cluster, node),
+            notes: hardware.notes.get().and_then(|notes| inventory_notes::normalized(notes)),
+            startup: start_option::startup(&hardware.startup),
             storage,
             disks,
             has_efi,
@@ -156,6 +170,7 @@ impl VmSpec {
             gpu: gpu(&hardware.gpu)?,
             memory_mib,
             cores,
+            sockets,
             bridges: nets
                 .iter()
                 .filter_map(|net| Some((net.bridge.as_ref()?.to_string(), net.vlan)))
@@ -181,6 +196,11 @@ impl VmSpec {
     /// once.
     pub(crate) fn loses_volume(&self) -> bool {
         self.cidata.is_some() && self.kept_drive.is_some()
+    }
+
+    /// The number of CPUs that the guest sees.
+    pub(crate) fn cpus(&self) -> u32 {
+        self.cores.saturating_mul(self.sockets)
     }
 
     pub(crate) fn is_protected(&self) -> bool {
@@ -237,7 +257,8 @@ impl VmSpec {
 
     /// The options that are set after the clone request. The system disk and the EFI disk come from the template.
     pub fn after_clone(&self, hostpci: Option<&HostPci>, has_cloudinit: bool) -> VmOptions {
-        let mut options = self.options.clone();
+        // The template may have another number of sockets.
+        let mut options = self.options.clone().sockets(self.sockets);
         for disk in &self.disks[1..] {
             let mut drive = Drive::new(&disk.storage, disk.gib);
             drive.options = disk.options.clone();
@@ -253,6 +274,10 @@ impl VmSpec {
     /// detached after the node has read it.
     pub fn wanted(&self, hostpci: Option<&HostPci>) -> VmOptions {
         let mut options = self.firmware(self.options.clone().tags(&self.tags));
+        options = options.sockets(self.sockets);
+        if let Some(startup) = &self.startup {
+            options = options.startup(startup);
+        }
         for disk in &self.disks {
             let mut drive = Drive::new(&disk.storage, disk.gib);
             drive.options = disk.options.clone();
@@ -352,11 +377,13 @@ fn nets(node: &Node, identity: &NodeIdentity) -> Result<Vec<Net>, DeriveError> {
     let own_bridge = placement.bridge.required().as_str();
     let mut first = Net::virtio(identity.macs[0], &own_bridge.parse()?);
     first.vlan = placement.vlan.get().map(|vlan| vlan.get());
+    first.firewall = placement.firewall.get().copied().unwrap_or_default();
     let mut nets = vec![first];
     for (index, nic) in node.settings().hardware.nics.values().enumerate() {
         let bridge = nic.bridge.get().map_or(own_bridge, |bridge| bridge.as_str());
         let mut net = Net::virtio(identity.macs[index + 1], &bridge.parse()?);
         net.vlan = nic.vlan.get().map(|vlan| vlan.get());
+        net.firewall = nic.firewall.get().copied().unwrap_or_default();
         nets.push(net);
     }
     Ok(nets)
@@ -409,7 +436,7 @@ fn gpu(gpu: &Gpu) -> Result<Option<GpuSpec>, DeriveError> {
         (None, Some(address)) => GpuSource::Address(address.to_string()),
         (None, None) => return Ok(None),
     };
-    let flag = |setting: &talmox_model::Setting<bool>| setting.get().copied();
+    let flag = |setting: &Setting<bool>| setting.get().copied();
     Ok(Some(GpuSpec {
         source,
         pcie: flag(&gpu.pcie).unwrap_or(true),

@@ -1,6 +1,7 @@
 //! Observed state of Kubernetes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 /// Observed state of the Kubernetes API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct Registered {
     pub cordoned: BTreeMap<String, CordonedBy>,
     /// The nodes that are not ready.
     pub unready: BTreeSet<String>,
+    /// The internal addresses that the kubelets registered, by the name of the node.
+    pub addresses: BTreeMap<String, Vec<IpAddr>>,
     /// Why the first failing health check does not pass. None if all checks pass, or if not all nodes have joined.
     pub trouble: Option<String>,
     /// Description of etcd members that are not control planes of the inventory. None if no such member exists.
@@ -30,6 +33,20 @@ pub struct Registered {
     pub checks: Vec<CheckSeen>,
     /// Whether the check for ready nodes was skipped, because no pod network is known in the cluster.
     pub lacks_pod_network: bool,
+    /// The nodes that are not ready and that the inventory does not contain.
+    pub unknown: BTreeMap<String, UnknownNode>,
+}
+
+/// A node that is not ready and that the inventory does not contain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnknownNode {
+    /// UUID of its machine.
+    pub system_uuid: Option<String>,
+    /// Name of its machine in a cloud, such as `proxmox://home/300`.
+    pub provider_id: Option<String>,
+    pub addresses: Vec<IpAddr>,
+    /// The address and port at which a machine answers. None if nothing answers.
+    pub answer: Option<String>,
 }
 
 /// Program or user that cordoned a node.

@@ -15,7 +15,7 @@ mod vm_address;
 pub use addon::{AddonRead, AddonSeen, Addons, ObjectChange, RejectedObject};
 pub use image::ImagesSeen;
 pub use image_source::{Offer, SourceSeen, has_extension};
-pub use kubernetes::{CheckSeen, CheckState, CordonedBy, KubernetesSeen, Registered};
+pub use kubernetes::{CheckSeen, CheckState, CordonedBy, KubernetesSeen, Registered, UnknownNode};
 pub use proxmox::{IdSeen, PassedOn, Pve, Unread, VmSeen};
 pub use state::Observed;
 pub use talos::{Configured, DryRun, EtcdSeen, PortSeen, TalosSeen, VipSeen};

@@ -1,6 +1,7 @@
 //! Observed state of a whole cluster.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use super::addon::Addons;
 use super::image::ImagesSeen;
@@ -27,6 +28,8 @@ pub struct Observed {
     pub sources: BTreeMap<String, SourceSeen>,
     /// Images on the storages. Empty unless the plan destroys the cluster.
     pub images: ImagesSeen,
+    /// Addresses of orphans that other nodes discovered, by the name of the orphan.
+    pub orphan_addresses: BTreeMap<String, Vec<IpAddr>>,
     /// Whether the secrets bundle was generated in this run. If so, no VM can have a marker or UUID that is derived from the
     /// bundle. So a VM that cannot be read is not a VM of this cluster.
     pub are_secrets_new: bool,

@@ -50,6 +50,8 @@ pub struct Configured {
     pub dry_run: Option<DryRun>,
     /// Whether the kubelet of the node runs.
     pub has_kubelet: bool,
+    /// Addresses that the node has from the drive or volume of its first boot, and not from its config.
+    pub first_addresses: Vec<IpAddr>,
 }
 
 impl Configured {

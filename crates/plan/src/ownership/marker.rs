@@ -8,12 +8,18 @@ use std::str::FromStr;
 
 use aws_lc_rs::digest;
 use serde::{Deserialize, Serialize};
+use talmox_pve_types::property::Tags;
+
+use super::adoption::Adoption;
 
 /// Start of every marker line, with the version of the format.
 const HEAD: &str = "talmox/1";
 
-/// Prefix of the word with the SMBIOS UUID in the marker line of an adopted VM.
-const ADOPTED: &str = "uuid=";
+/// Name of the word with the tags that talmox set. Earlier releases ignore this word and the next one.
+const OWN_TAGS: &str = "own-tags";
+
+/// Name of the word with the hash of the notes of the inventory.
+const NOTES: &str = "notes";
 
 /// Mark of a cluster: a hash that is part of the markers of its VMs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -94,11 +100,17 @@ pub struct Marker {
     /// Role of the node when the VM was created. None for operating systems other than Talos, and for VMs that an earlier
     /// release of talmox created. A VM of an earlier release may have been a control plane.
     pub first_role: Option<FirstRole>,
+    /// The tags that talmox set on the VM. Only these tags are removed when the inventory no longer contains them. Empty for
+    /// VMs of earlier releases, whose tags are not removed.
+    pub own_tags: Tags,
+    /// Hash of the notes of the inventory, which follow the marker line.
+    pub notes: Option<String>,
 }
 
 impl fmt::Display for Marker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cluster, node, stage, data, are_tags_rejected, first_role } = self;
+        let Self { cluster, node, stage, data, are_tags_rejected, first_role, own_tags, notes } =
+            self;
         write!(f, "{HEAD} cluster={cluster} node={node} stage={}", stage.as_str())?;
         if let Some(data) = data {
             write!(f, " data={data}")?;
@@ -106,7 +118,16 @@ impl fmt::Display for Marker {
         if let Some(role) = first_role {
             write!(f, " role={}", role.as_str())?;
         }
-        if *are_tags_rejected { f.write_str(" tags=rejected") } else { Ok(()) }
+        if *are_tags_rejected {
+            f.write_str(" tags=rejected")?;
+        }
+        if own_tags.iter().next().is_some() {
+            write!(f, " {OWN_TAGS}={own_tags}")?;
+        }
+        match notes {
+            Some(hash) => write!(f, " {NOTES}={hash}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -143,6 +164,8 @@ impl FromStr for Marker {
                 Some("worker") => Some(FirstRole::Worker),
                 _ => None,
             },
+            own_tags: field(OWN_TAGS).map(|(_, tags)| Tags::parse(tags)).unwrap_or_default(),
+            notes: text(NOTES),
         })
     }
 }
@@ -156,16 +179,15 @@ impl Marker {
         markers.next().is_none().then_some(first)
     }
 
-    /// The UUID in the marker line of an adopted VM. `talmox adopt` records the UUID there, so that the VM is recognised
-    /// after its node was removed from the inventory. A clone of the VM has the same notes but another UUID.
-    pub(super) fn adopted_uuid(description: &str) -> Option<&str> {
-        let line = description.lines().find(|line| line.parse::<Self>().is_ok())?;
-        line.split_ascii_whitespace().find_map(|word| word.strip_prefix(ADOPTED))
+    /// Whether the marker line contains the record of an adoption.
+    pub(crate) fn is_adopted(description: &str) -> bool {
+        let is_record = |line: &str| line.parse::<Self>().is_ok() && Adoption::find(line).is_some();
+        description.lines().any(is_record)
     }
 
     /// The notes of a VM after its adoption: the marker, followed by the previous notes.
-    pub fn adopt(&self, notes: &str, cluster_name: &str, uuid: &str) -> String {
-        let marked = format!("{} {ADOPTED}{uuid}", self.description(cluster_name));
+    pub fn adopt(&self, notes: &str, cluster_name: &str, adoption: &Adoption) -> String {
+        let marked = format!("{} {adoption}", self.description(cluster_name));
         match notes.trim_end() {
             "" => marked,
             notes => format!("{marked}\n\n{notes}"),
@@ -187,12 +209,12 @@ impl Marker {
         rest.split_once(". talmox knows the VM").map(|(name, _)| name)
     }
 
-    /// Replaces the marker line in `text` by this marker, and keeps the other lines. An adopted VM keeps its UUID in the
-    /// marker line. None if `text` has no marker.
+    /// Replaces the marker line in `text` by this marker, and keeps the other lines. An adopted VM keeps the record of its
+    /// adoption in the marker line. None if `text` has no marker.
     pub fn replace_in(&self, text: &str) -> Option<String> {
         Self::find(text)?;
-        let line = |line: &str| match (line.parse::<Self>(), Self::adopted_uuid(line)) {
-            (Ok(_), Some(uuid)) => format!("{self} {ADOPTED}{uuid}"),
+        let line = |line: &str| match (line.parse::<Self>(), Adoption::find(line)) {
+            (Ok(_), Some(adoption)) => format!("{self} {adoption}"),
             (Ok(_), None) => self.to_string(),
             (Err(NoMarker), _) => line.to_owned(),
         };

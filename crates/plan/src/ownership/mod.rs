@@ -1,5 +1,8 @@
 //! Ownership: which VMs and templates talmox created, and for which cluster.
 
+mod adoption;
+pub(crate) mod inventory_notes;
+mod lost_marker;
 mod marker;
 mod owner;
 pub(crate) mod smbios_uuid;
@@ -7,6 +10,8 @@ mod template_mark;
 mod unfinished_vm;
 mod unmarked_vm;
 
+pub use adoption::Adoption;
+pub use inventory_notes::rebased_description;
 pub use marker::{ClusterMark, FirstRole, Marker, NoMarker, Stage};
 pub use owner::{Identity, Owner};
 pub use smbios_uuid::SmbiosUuid;

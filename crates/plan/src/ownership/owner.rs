@@ -29,8 +29,8 @@ pub enum Owner {
 impl Identity {
     /// Decides from the config of a VM whether the VM is the owned VM of this node.
     ///
-    /// An unfinished clone has a UUID that Proxmox chose, so the marker and the name of the VM are sufficient. An adopted VM
-    /// has its own UUID, and its marker line contains that UUID.
+    /// An unfinished clone has a UUID that Proxmox chose, so the marker and the name of the VM are sufficient. A UUID in the
+    /// notes has no effect here: `Desired::identity_of_vm` checks the proof in the notes of an adopted VM.
     pub fn judge(&self, config: &VmConfig) -> Owner {
         let other = |reason: String| Owner::Foreign { reason };
         let Some(marker) = Marker::find(config.description()) else {
@@ -43,10 +43,9 @@ impl Identity {
             return other(format!("it is the VM of the node {}", marker.node));
         }
         let found = config.smbios().uuid.unwrap_or_else(|| "none".to_owned());
-        let is_same = found == self.uuid.to_string();
+        let is_same = found.eq_ignore_ascii_case(&self.uuid.to_string());
         let is_clone = marker.stage == Stage::Clone && config.name() == Some(self.node.as_str());
-        let is_adopted = Marker::adopted_uuid(config.description()) == Some(found.as_str());
-        if is_same || is_clone || is_adopted {
+        if is_same || is_clone {
             return Owner::Owned(marker);
         }
         other(format!("it has the marker of this node, but the UUID {found} and not {}", self.uuid))
@@ -55,8 +54,10 @@ impl Identity {
 
 #[cfg(test)]
 mod tests {
+    use talmox_pve_types::property::Tags;
+
     use super::*;
-    use crate::ownership::FirstRole;
+    use crate::ownership::{Adoption, FirstRole};
 
     const OWN: &str = "3c8e4b1a-0f6d-4a57-9b1e-2d7c5f60a1b2";
 
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn an_adopted_vm_is_owned_and_its_copy_is_not() {
+    fn an_adopted_vm_is_owned_by_its_own_uuid_and_its_copy_is_not() {
         let marker = Marker {
             cluster: ClusterMark::of("id"),
             node: "cp-1".to_owned(),
@@ -82,20 +83,25 @@ mod tests {
             data: None,
             are_tags_rejected: false,
             first_role: Some(FirstRole::ControlPlane),
+            own_tags: Tags::default(),
+            notes: None,
         };
-        let notes = marker.adopt("made by Terraform\n", "home", OWN);
+        let notes = marker.adopt("made by Terraform\n", "home", &Adoption::of("id", "cp-1", OWN));
         assert!(notes.ends_with("\n\nmade by Terraform"), "{notes}");
         assert_eq!(Marker::told_cluster(&notes), Some("home"));
-        assert_eq!(identity().judge(&vm(&notes, OWN)), Owner::Owned(marker.clone()));
-        let copy = identity().judge(&vm(&notes, "11111111-2222-4333-8444-555555555555"));
+        let config = vm(&notes, OWN);
+        let uuid = Adoption::proven_uuid("id", "cp-1", &config).unwrap();
+        let adopted = Identity { uuid, ..identity() };
+        assert_eq!(adopted.judge(&config), Owner::Owned(marker.clone()));
+        let copy = adopted.judge(&vm(&notes, "11111111-2222-4333-8444-555555555555"));
         assert!(matches!(copy, Owner::Foreign { .. }), "{copy:?}");
-        // Without the recorded UUID, only the derived UUID proves the ownership.
-        let unrecorded = marker.description("home");
-        assert!(matches!(identity().judge(&vm(&unrecorded, OWN)), Owner::Foreign { .. }));
-        // A replaced marker keeps the recorded UUID.
+        // If the inventory does not record the UUID, the notes do not replace it.
+        assert!(matches!(identity().judge(&config), Owner::Foreign { .. }));
+        // A replaced marker keeps the record of the adoption.
         let tags = Marker { are_tags_rejected: true, ..marker };
-        let replaced = tags.replace_in(&notes).unwrap();
-        assert!(replaced.contains("made by Terraform"), "{replaced}");
-        assert_eq!(identity().judge(&vm(&replaced, OWN)), Owner::Owned(tags));
+        let replaced = vm(&tags.replace_in(&notes).unwrap(), OWN);
+        assert!(replaced.description().contains("made by Terraform"), "{replaced:?}");
+        assert_eq!(Adoption::proven_uuid("id", "cp-1", &replaced), Some(uuid));
+        assert_eq!(adopted.judge(&replaced), Owner::Owned(tags));
     }
 }

@@ -32,10 +32,7 @@ impl Serialize for SmbiosUuid {
 impl<'de> Deserialize<'de> for SmbiosUuid {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let number = u128::from_str_radix(&text.replace('-', ""), 16);
-        let uuid = number.map(|number| Self(number.to_be_bytes())).map_err(D::Error::custom)?;
-        // The comparison also rejects a text with hyphens in other places.
-        if uuid.to_string() == text { Ok(uuid) } else { Err(D::Error::custom("not a UUID")) }
+        Self::parse(&text).ok_or_else(|| D::Error::custom("not a UUID"))
     }
 }
 
@@ -45,9 +42,22 @@ impl SmbiosUuid {
         Self(version_5(version_5(NAMESPACE, cluster_id), node))
     }
 
+    /// Parses a UUID in lower case. None if the text is not a UUID.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let number = u128::from_str_radix(&text.replace('-', ""), 16).ok()?;
+        let uuid = Self(number.to_be_bytes());
+        // The comparison also rejects a text with hyphens in other places.
+        (uuid.to_string() == text).then_some(uuid)
+    }
+
     /// The UUID of an adopted VM, as the inventory records it.
     pub(crate) fn recorded(bytes: [u8; 16]) -> Self {
         Self(bytes)
+    }
+
+    /// The first eight bytes, as a number.
+    pub(crate) fn high_bits(self) -> u64 {
+        self.0[..8].iter().fold(0, |number, byte| (number << 8) | u64::from(*byte))
     }
 
     /// The last eight bytes, as a number.

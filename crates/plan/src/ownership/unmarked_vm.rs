@@ -94,6 +94,8 @@ mod tests {
             data: None,
             are_tags_rejected: false,
             first_role: None,
+            own_tags: talmox_pve_types::property::Tags::default(),
+            notes: None,
         };
         let both = ("tags", "talmox;home");
         let (once, twice) = (marker.to_string(), format!("{marker}\n{marker}"));

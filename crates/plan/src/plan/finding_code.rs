@@ -16,7 +16,8 @@ talmox_model::codes! {
         VmUnproven = "vm-unproven" {
             title: "A VM has signs of this cluster, but is not provably owned",
             meaning: "A VM has the UUID of a node or the marker of this cluster, but not both. It is a copy of a VM, its notes were \
-                edited, or this inventory is a copy of one that is in use.",
+                edited, or this inventory is a copy of one that is in use. If its derived UUID, its name and the tags `talmox` and \
+                `CLUSTER` prove that it is the VM of the node, `up` restores the marker; otherwise nothing of this node is changed.",
             action: "If it is the VM of the node, put the line that the hint shows into its notes. If it is a copy, remove the line \
                 that starts with `talmox/1` from its notes. A copied inventory needs secrets of its own: `talmox secrets init`.",
         }
@@ -47,7 +48,7 @@ talmox_model::codes! {
             meaning: "Proxmox reports the vmid as used, but lists no such VM to this token. A VM that left its pool becomes invisible \
                 to a token with rights on the pool only.",
             action: "If it belongs to this cluster, put it back: `pveum pool modify POOL --vms VMID`. Otherwise give the node another \
-                `vmid:`.",
+                `vmid:`, or grant VM.Audit on /vms/VMID to the token, so that talmox can read the notes of the VM.",
         }
         VmBeingCreated = "vm-being-created" {
             title: "A task is creating the VM now",
@@ -114,8 +115,10 @@ talmox_model::codes! {
         NodeUnknown = "node-unknown" {
             title: "Kubernetes lists a node that the inventory does not have",
             meaning: "The node object has neither a node in the inventory nor an owned VM. It is usually left over from a deleted \
-                node, or the node joined by hand.",
-            action: "If the node is gone for good: `kubectl delete node NAME`.",
+                node, or the node joined by hand. talmox deletes it, with consent, only if the node is not ready, nothing answers at its \
+                addresses, and no VM has its name, UUID or provider id.",
+            action: "Turn off or remove the machine that the hint names, then run `talmox up --allow-removal`. If the node is gone for good: \
+                `kubectl delete node NAME`.",
         }
         NodeSilent = "node-silent" {
             title: "Something at the address of a node does not answer as Talos",
@@ -200,15 +203,15 @@ talmox_model::codes! {
         EtcdMajorityLost = "etcd-majority-lost" {
             title: "etcd has lost its majority",
             meaning: "Too many control planes are gone. The remaining members of etcd can neither work nor accept new members.",
-            action: "Restore the missing VMs from a Proxmox backup, or follow the disaster recovery of Talos with a snapshot of etcd; \
-                the hint has the commands.",
+            action: "Restore the missing VMs from a Proxmox backup, with their notes, or follow the disaster recovery of Talos with a \
+                snapshot of etcd.",
         }
         EtcdSplit = "etcd-split" {
             title: "The cluster has two etcd clusters",
             meaning: "Two groups of control planes list no common member: etcd was bootstrapped twice. Each group has data of its own, \
                 and clients see one or the other.",
-            action: "Look at both with kubectl and choose the one to keep. Reset each node of the other one: `talosctl -n ADDRESS \
-                reset --system-labels-to-wipe EPHEMERAL --reboot --graceful=false`.",
+            action: "Look at both with kubectl and choose the one to keep. Back up the VMs of the control planes of the other one in \
+                Proxmox and delete them, then run `talmox up`: it creates them again, and they join the one that stays.",
         }
         EtcdUnhealthy = "etcd-unhealthy" {
             title: "etcd on a node is not healthy",
@@ -248,7 +251,7 @@ talmox_model::codes! {
             title: "An unfinished VM was created with another `boot:`",
             meaning: "A run that did not finish created the VM without a volume for its config, and the current `boot:` of the node \
                 needs one.",
-            action: "Set `boot:` of the node to the way that the VM was created with; `cloudinit` was the default of earlier releases.",
+            action: "Set `boot:` of the node to the value with which the VM was created; in earlier releases the default was `cloudinit`.",
         }
         SchedulingKept = "scheduling-kept" {
             title: "Control planes still accept all pods",
@@ -273,6 +276,24 @@ talmox_model::codes! {
             meaning: "The tag policy of the datacenter (user-tag-access, registered-tags) does not let the token set the tags. \
                 Everything else works without them.",
             action: "Set the tags as root (the hint has the command), or allow them under Datacenter > Options > User Tag Access.",
+        }
+        TagsKept = "tags-kept" {
+            title: "An adopted VM keeps its tags",
+            meaning: "`talmox adopt` does not change the tags of the VMs that it takes over, and later runs keep them too. The VM \
+                lacks tags of the inventory. Everything else works without them.",
+            action: "Set the tags as root (the hint has the command), or leave them.",
+        }
+        StartOrderRejected = "start-order-rejected" {
+            title: "The token may not set the start order of a VM",
+            meaning: "`startup:` of a node affects the other VMs of a host, so Proxmox requires Sys.Modify on `/` for it. The token \
+                lacks that privilege. Everything else works without it.",
+            action: "Set the start order as root (the hint has the command), or omit `startup:`.",
+        }
+        OptionPending = "option-pending" {
+            title: "An option waits for the next stop of a VM",
+            meaning: "Proxmox applies the guest agent and the boot order of a running VM when it is stopped and started. A reboot \
+                inside the guest does not apply them. No run stops a VM for these options alone.",
+            action: "Nothing: the next change that stops the VM applies them. To apply them now, run the commands of the hint.",
         }
         RightMissing = "right-missing" {
             title: "The API token lacks a right",
@@ -541,8 +562,10 @@ talmox_model::codes! {
         }
         NodeUnregistered = "node-unregistered" {
             title: "Kubernetes does not list a node",
-            meaning: "The node has not joined the cluster, or its Node object was deleted. It runs no pods.",
-            action: "Run `talmox up`: it waits until the node joins.",
+            meaning: "The node has not joined the cluster, or its Node object was deleted. It runs no pods. A kubelet registers its \
+                node only when it starts, so a deleted Node object does not return by itself.",
+            action: "Run `talmox up`: it waits until the node joins, and restarts the kubelet of a running node whose Node object was \
+                deleted.",
         }
         ControlPlaneNeeded = "control-plane-needed" {
             title: "A control plane cannot go down",
@@ -564,12 +587,13 @@ impl FindingCode {
     /// Whether an error with this code concerns the creation or change of one node only. The steps of the other nodes can
     /// then run.
     ///
-    /// The result is false for errors that may concern the whole cluster. These are errors about the identity of a VM or
-    /// machine, unreadable or locked VMs, etcd, secrets and rights.
+    /// The result is false for errors that may concern the whole cluster. These are errors about the identity of a machine,
+    /// foreign, unreadable or locked VMs, etcd, secrets and rights. A VM with the UUID of a node can be the VM of that node only.
     pub fn blocks_only_its_node(self) -> bool {
         matches!(
             self,
-            Self::VmidInUse
+            Self::VmUnproven
+                | Self::VmidInUse
                 | Self::VmidNoneFree
                 | Self::AddressInUse
                 | Self::AddressUnknown
@@ -616,7 +640,6 @@ mod tests {
     fn errors_that_may_concern_the_whole_cluster_block_all_of_it() {
         for code in [
             FindingCode::VmForeign,
-            FindingCode::VmUnproven,
             FindingCode::VmDuplicate,
             FindingCode::VmUnreadable,
             FindingCode::VmHidden,

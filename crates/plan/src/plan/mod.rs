@@ -5,6 +5,7 @@
 mod change;
 mod field_value;
 mod finding_code;
+mod memory_text;
 mod observed_fingerprint;
 mod planned_secret;
 mod saved;
@@ -18,6 +19,7 @@ mod step_kind;
 pub use change::{Change, Class, FieldChange, Finding, Left, Object, Severity};
 pub use field_value::{DiskValue, FieldValue};
 pub use finding_code::FindingCode;
+pub(crate) use memory_text::memory_text;
 pub use planned_secret::PlannedSecret;
 pub use saved::{SavedPlan, SavedPlanError, has_same_steps};
 pub use step::Step;

@@ -3,15 +3,18 @@
 use std::collections::BTreeSet;
 
 use super::builder::Builder;
-use crate::desired::Addon;
+use crate::desired::{Addon, AddonSource};
 use crate::manifest::{ALWAYS_THERE, Manifest};
 use crate::observed::{AddonRead, KubernetesSeen, RejectedObject};
 use crate::plan::{
     Action, ApplyAddon, Change, Class, FieldChange, Finding, FindingCode, Left, Object, StepId,
 };
 
-/// Plans to apply an add-on. Returns None if the cluster already matches the add-on.
+/// Plans to apply an add-on. Returns None if the cluster already matches the add-on, or if the command does not apply it.
 pub(super) fn apply(builder: &mut Builder<'_>, addon: &Addon, after: &[StepId]) -> Option<StepId> {
+    if addon.source == AddonSource::Skipped {
+        return None;
+    }
     let object = Object::Addon(addon.name.clone());
     let known = builder.observed.addons.known.get(&addon.name);
     let change = match known {
@@ -35,7 +38,9 @@ pub(super) fn apply(builder: &mut Builder<'_>, addon: &Addon, after: &[StepId]) 
     let action = Action::ApplyAddon(ApplyAddon {
         name: addon.name.clone(),
         source: addon.source.clone(),
-        deadline: builder.desired.timeouts.health,
+        namespace: addon.namespace.clone(),
+        skips_rollout: !addon.waits,
+        deadline: addon.timeout.unwrap_or(builder.desired.timeouts.health),
     });
     let id = format!("addon/{}", addon.name);
     Some(builder.steps.add(id, None, after.iter().cloned(), action))
@@ -101,7 +106,9 @@ fn subject(addon: &str) -> String {
 
 /// Finding about an object that is in two manifests. Each run would change the object to one version and back to the other.
 fn duplicate(known: &[(&str, &Manifest)], addon: &str, manifest: &Manifest) -> Option<Finding> {
-    let (other, first) = known.iter().find(|(_, one)| one.is_same(manifest))?;
+    // Several add-ons can have the same `namespace:`, and one of them can also contain it.
+    let is_shared = |one: &Manifest| one.is_created_namespace() || manifest.is_created_namespace();
+    let (other, first) = known.iter().find(|(_, one)| one.is_same(manifest) && !is_shared(one))?;
     let place = if *other == addon {
         first.place.clone()
     } else {
@@ -192,6 +199,7 @@ fn are_all_read(builder: &Builder<'_>) -> bool {
 /// Findings about pods that need a pod network, if no pod network of the cluster is known. One finding per add-on.
 fn without_pod_network(builder: &Builder<'_>, objects: &[(&str, &Manifest)]) -> Vec<Finding> {
     let has_network = builder.desired.has_cni
+        || builder.desired.cni_managed_by.is_some()
         || objects.iter().any(|(_, manifest)| manifest.brings_network())
         || match &builder.observed.kubernetes {
             // The cluster has a pod network if its health checks include the check for ready nodes.

@@ -2,7 +2,7 @@
 //!
 //! Talos applies a new config at once, but a node also keeps the network settings of its first boot. Settings from a
 //! cloud-init drive remain until Proxmox writes the drive again, which happens when the VM starts. Settings from a cidata
-//! volume or an image remain permanently.
+//! volume remain until the node boots with another volume. Settings from an image remain permanently.
 
 use talmox_pve_types::property::{IpConfig, Ipv4Config, Ipv6Config};
 
@@ -12,6 +12,8 @@ use crate::plan::Class;
 const DRIVE: &str =
     "the node keeps the settings of its cloud-init drive until the VM is stopped and started";
 const ETCD: &str = "etcd identifies a control plane by its address";
+const VOLUME: &str =
+    "the node keeps the network settings of its config volume until it boots with a new one";
 const FIRST: &str = "the node keeps the network settings of its first boot";
 
 /// Change of the address or gateway of a network card.
@@ -62,10 +64,16 @@ impl AddressChange {
         match (node.vm.has_cloudinit, is_first) {
             (true, true) if is_address && node.is_control_plane => (Class::Replace, Some(ETCD)),
             (true, _) => (Class::Drain, Some(DRIVE)),
+            (false, true) if node.renews_volume() => (Class::Drain, Some(VOLUME)),
             (false, true) => (Class::Replace, Some(FIRST)),
             // Only the machine config configures the other cards.
             (false, false) => (Class::Live, None),
         }
+    }
+
+    /// Whether the node must boot with a new cidata volume for this change.
+    pub(super) fn renews_volume(self, node: &DesiredNode) -> bool {
+        self.is_first && node.renews_volume()
     }
 
     /// The class of the change on a running node. In contrast to [`Self::class`], a control plane is not replaced if its

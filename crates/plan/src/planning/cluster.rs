@@ -1,10 +1,11 @@
 //! Planning of cluster-wide steps: shared address, client files, health and add-ons.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::builder::Builder;
 use super::placed::Placed;
-use super::{addon, orphan, preflight, vip};
+use super::{addon, addon_order, left_etcd, orphan, preflight, vip};
 use crate::observed::{AddonRead, KubernetesSeen, VipSeen};
 use crate::plan::{
     Action, AwaitHealth, AwaitVip, Change, Class, FieldChange, HealthGoal, Meanwhile, Object,
@@ -40,7 +41,7 @@ pub(super) fn plan(
     }
     let trouble = trouble(builder).filter(|_| !is_new);
     let is_changed = is_new || trouble.is_some();
-    open.extend(trouble.map(|why| FieldChange::new("health", Some(why), Some("well".into()))));
+    open.extend(trouble.map(|why| FieldChange::new("health", Some(why), Some("healthy".into()))));
     if !is_new && !open.is_empty() {
         let object = Object::Cluster(desired.cluster.clone());
         builder.changes.push(Change::planned(object, Class::Live, open));
@@ -68,10 +69,7 @@ pub(super) fn plan(
     if is_changed && desired.has_cni {
         ready = vec![builder.steps.add(HEALTH, None, ready, health.clone())];
     }
-    let mut applied = vec![];
-    for addon in &desired.addons {
-        applied.extend(addon::apply(builder, addon, &ready));
-    }
+    let applied = apply_addons(builder, &ready);
     ready.extend(applied.iter().cloned());
     if (is_changed || !applied.is_empty()) && !desired.has_cni {
         builder.steps.add(HEALTH, None, ready.clone(), health);
@@ -86,6 +84,24 @@ pub(super) fn plan(
     }
 }
 
+/// Plans to apply all add-ons, each after those that it needs. Returns the steps.
+fn apply_addons(builder: &mut Builder<'_>, ready: &[StepId]) -> Vec<StepId> {
+    let (desired, observed) = (builder.desired, builder.observed);
+    let mut applied = vec![];
+    // The steps that a later add-on must wait for, by the name of the earlier one. An add-on that is as desired has no step, so
+    // the later one waits for the steps before it.
+    let mut ends: BTreeMap<&str, Vec<StepId>> = BTreeMap::new();
+    for (addon, before) in addon_order::ordered(desired, observed) {
+        let before: Vec<StepId> =
+            before.iter().filter_map(|name| ends.get(name)).flatten().cloned().collect();
+        let after = [ready, &before[..]].concat();
+        let step = addon::apply(builder, addon, &after);
+        ends.insert(&addon.name, step.clone().map_or(before, |step| vec![step]));
+        applied.extend(step);
+    }
+    applied
+}
+
 /// Puts the health check of the cluster after all changes of nodes and all removals: Kubernetes restarts its components after a
 /// changed config, and a run ends when the cluster is healthy. A run that is limited to nodes or parts leaves the rest of the cluster
 /// as it is, so it does not wait for its health.
@@ -94,6 +110,7 @@ pub(super) fn check_after_changes(builder: &mut Builder<'_>) {
         matches!(
             action,
             Action::ChangeConfig(_)
+                | Action::RestartKubelet(_)
                 | Action::UncordonNode(_)
                 | Action::RemoveMember(_)
                 | Action::DeleteNode(_)
@@ -106,7 +123,10 @@ pub(super) fn check_after_changes(builder: &mut Builder<'_>) {
     if before.is_empty() || is_limited {
         return;
     }
-    let nodes = builder.places.nodes.iter().filter(|placed| placed.node.is_talos);
+    let is_awaited = |placed: &&Placed<'_>| {
+        placed.node.is_talos && !left_etcd::is_open(builder, &placed.node.name)
+    };
+    let nodes = builder.places.nodes.iter().filter(is_awaited);
     let nodes: Vec<TalosNode> = nodes.map(Placed::talos_node).collect();
     let health = await_health(builder, nodes);
     let health = builder.steps.add(HEALTH, None, [], health);
@@ -116,9 +136,16 @@ pub(super) fn check_after_changes(builder: &mut Builder<'_>) {
 }
 
 fn await_health(builder: &Builder<'_>, nodes: Vec<TalosNode>) -> Action {
-    let allows_other_members = orphan::explain_strange_members(builder);
+    let allows_other_members =
+        orphan::explain_strange_members(builder) || has_unplaced_control_plane(builder);
     let (goal, deadline) = (goal(builder), builder.desired.timeouts.health);
     Action::AwaitHealth(AwaitHealth { nodes, goal, allows_other_members, deadline })
+}
+
+/// Whether a control plane of the inventory cannot be placed. It may be a member of etcd, and the health check does not ask it.
+fn has_unplaced_control_plane(builder: &Builder<'_>) -> bool {
+    let is_placed = |name: &str| builder.places.nodes.iter().any(|placed| placed.node.name == name);
+    builder.desired.control_planes().any(|node| !is_placed(&node.name))
 }
 
 /// The step that waits for the shared address, if it does not answer or cannot yet. If no holder is known, the step is
@@ -160,7 +187,7 @@ fn goal(builder: &Builder<'_>) -> HealthGoal {
     let mut read = builder.observed.addons.read.values();
     if desired.has_cni || read.any(AddonRead::brings_network) {
         HealthGoal::Ready
-    } else if desired.addons.is_empty() {
+    } else if desired.addons.is_empty() || desired.cni_managed_by.is_some() {
         HealthGoal::Registered
     } else {
         HealthGoal::Settled

@@ -10,6 +10,7 @@ use talmox_talos_config::leaf::{Leaf, leaves};
 use talmox_talos_config::secret::{REDACTED, SecretText};
 use talmox_talos_config::{Config, Release};
 
+use super::kubernetes_version;
 use crate::desired::{Desired, DesiredNode};
 use crate::observed::Configured;
 use crate::plan::{FieldChange, FieldValue};
@@ -21,16 +22,6 @@ pub(super) const ROLE: &str = "machine.type";
 
 /// Path of the image that the next upgrade installs.
 pub(super) const INSTALLER: &str = "machine.install.image";
-
-/// Paths of the Kubernetes images. An upgrade of Kubernetes changes them in a certain order, because a kubelet must not be
-/// newer than the API server.
-const KUBERNETES: [&str; 5] = [
-    "cluster.apiServer.image",
-    "cluster.controllerManager.image",
-    "cluster.proxy.image",
-    "cluster.scheduler.image",
-    "machine.kubelet.image",
-];
 
 /// Paths of values that come from the secrets bundle. Talos and Kubernetes cannot change them on a running cluster without a rotation.
 const SECRETS: [&str; 11] = [
@@ -117,7 +108,30 @@ impl ConfigDifference {
 
     /// Whether the version of Kubernetes differs.
     pub(super) fn is_of_kubernetes(&self) -> bool {
-        KUBERNETES.iter().any(|path| self.has(path))
+        self.fields.iter().any(|field| kubernetes_version::is_image(&field.path))
+    }
+
+    /// Takes the differences of the version of Kubernetes out of the differences.
+    pub(super) fn take_version(&mut self) -> Vec<FieldChange> {
+        let fields = std::mem::take(&mut self.fields).into_iter();
+        let (versions, rest) = fields.partition(|field| kubernetes_version::is_image(&field.path));
+        self.fields = rest;
+        versions
+    }
+
+    /// The config of the inventory with the version of Kubernetes that the node runs. None if the version cannot be kept.
+    pub(super) fn with_kept_version(
+        &self,
+        desired: &Desired,
+        node: &DesiredNode,
+        found: &Configured,
+    ) -> Option<SecretText> {
+        // If only the saved config differs, the node already runs with the version of the inventory.
+        if self.has(ROLE) || self.is_saved_only {
+            return None;
+        }
+        let running = found.config.as_ref()?;
+        kubernetes_version::keep(&node.config, running, release(desired, found))
     }
 }
 
@@ -130,18 +144,29 @@ pub(super) fn is_of_other_release(desired: &Desired, found: &Configured) -> bool
     matches!((wanted, runs), (Some(wanted), Some(runs)) if wanted != runs)
 }
 
-/// Whether the plan sends the config of the inventory to a running node, so that a dry run of the config is useful.
+/// The config that the plan sends to a running node, so that a dry run of the config is useful. None if the plan sends no
+/// config.
 ///
 /// The config of a control plane contains the keys of the cluster, so it is not sent to a worker, even if the inventory
 /// changes the role. A node that tries a config gets no dry run either, because a dry run ends the trial and the tried config
 /// would stay.
-pub fn needs_dry_run(desired: &Desired, node: &DesiredNode, found: &Configured) -> bool {
-    let Some(difference) = ConfigDifference::of(desired, node, found) else { return false };
-    let is_sent = found.saved.is_none()
-        && !difference.has(ROLE)
-        && !difference.is_of_kubernetes()
-        && !is_of_other_release(desired, found);
-    is_sent && !difference.fields.is_empty()
+pub fn config_for_dry_run(
+    desired: &Desired,
+    node: &DesiredNode,
+    found: &Configured,
+) -> Option<SecretText> {
+    let mut difference = ConfigDifference::of(desired, node, found)?;
+    if found.saved.is_some() || difference.has(ROLE) || is_of_other_release(desired, found) {
+        return None;
+    }
+    let config = if difference.is_of_kubernetes() {
+        let kept = difference.with_kept_version(desired, node, found)?;
+        difference.take_version();
+        kept
+    } else {
+        node.config.clone()
+    };
+    (!difference.fields.is_empty()).then_some(config)
 }
 
 /// Whether two configs have the same values. Talos up to 1.11 does not return a config byte for byte.

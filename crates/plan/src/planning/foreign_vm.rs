@@ -76,7 +76,7 @@ impl std::fmt::Display for ForeignVm {
         let name = name.as_deref().unwrap_or("without a name");
         write!(
             f,
-            "VM {vmid} ({name}) on {host} is in its place, and talmox does not manage it: {reason}"
+            "VM {vmid} ({name}) on {host} has the vmid, name or UUID of this node, but talmox does not manage it: {reason}"
         )
     }
 }

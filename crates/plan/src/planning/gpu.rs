@@ -175,8 +175,10 @@ fn new_mapping(
         )
     };
     if !pve.permissions.allows("/mapping/pci", "Mapping.Modify") {
-        let message =
-            format!("the PCI device {address} has no mapping, and the token may not create one");
+        let message = format!(
+            "the PCI device {address} has no mapping, and the token may not create one: only root@pam can use a PCI address \
+             without a mapping"
+        );
         return Err(Finding::error(FindingCode::MappingMissing, &node.name, message).hint(allow()));
     }
     let Some(found) = listed(node, host, address, pve) else {

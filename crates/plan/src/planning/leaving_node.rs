@@ -2,11 +2,11 @@
 
 use talmox_pve_types::config::VmConfig;
 use talmox_pve_types::id::MacAddress;
-use talmox_pve_types::property::{IpConfig, Ipv4Config, Ipv6Config};
 use talmox_talos_config::machine::Expected;
 
 use super::builder::Builder;
 use super::etcd_voters::members;
+use super::orphan_contact::contact;
 use super::placed::{CARDS, ObservedVm, Placed};
 use crate::desired::Contact;
 use crate::observed::{CordonedBy, KubernetesSeen};
@@ -32,7 +32,7 @@ pub(super) struct LeavingNode {
 impl LeavingNode {
     /// A node that is no longer in the inventory. Only its VM shows the properties of the node.
     pub(super) fn orphan(builder: &Builder<'_>, own: &OwnVm, found: &ObservedVm<'_>) -> Self {
-        Self::of(builder, own, found, contact_of(found.config))
+        Self::of(builder, own, found, contact(builder, &own.identity.node, found.config))
     }
 
     /// A node of the inventory that is replaced.
@@ -77,6 +77,11 @@ impl LeavingNode {
 
     pub(super) fn name(&self) -> &str {
         &self.own.identity.node
+    }
+
+    /// Whether the node runs and cannot be reset, because its address is not known.
+    pub(super) fn lacks_address(&self) -> bool {
+        self.is_talos && self.is_running && self.talos.is_none()
     }
 
     /// Adds the steps that remove the node from the cluster and destroy its VM. Each step depends on the previous one.
@@ -124,7 +129,8 @@ impl LeavingNode {
         let stop = Action::StopVm(StopVm { own: self.own.clone(), deadline: timeouts.task });
         add(builder, &mut before, &name, format!("vm/{name}/stop"), stop);
         if self.is_talos && may_be_registered(builder, &name) {
-            let delete = DeleteNode { node: name.clone(), deadline: timeouts.task };
+            let delete =
+                DeleteNode { node: name.clone(), only_unready: false, deadline: timeouts.task };
             let delete = Action::DeleteNode(delete);
             add(builder, &mut before, &name, format!("node/{name}/delete"), delete);
         }
@@ -155,23 +161,6 @@ pub(super) fn leave_id(name: &str) -> String {
 /// The name of the step that destroys the VM of a node.
 pub(super) fn destroy_id(name: &str) -> String {
     format!("vm/{name}/destroy")
-}
-
-/// How talmox reaches the machine of a VM, according to the config of the VM. The machine is reached at the static address in
-/// its cloud-init drive, or through its guest agent. None for most VMs that were created with a cidata volume.
-fn contact_of(config: &VmConfig) -> Option<Contact> {
-    let drive = config.get("ipconfig0").map(IpConfig::parse).unwrap_or_default();
-    let v4 = drive.v4.and_then(|v4| match v4 {
-        Ipv4Config::Static { address, .. } => Some(address.into()),
-        Ipv4Config::Dhcp => None,
-    });
-    let v6 = drive.v6.and_then(|v6| match v6 {
-        Ipv6Config::Static { address, .. } => Some(address.into()),
-        Ipv6Config::Dhcp | Ipv6Config::Auto => None,
-    });
-    let is_on = |agent: &str| agent.split(',').any(|part| matches!(part, "1" | "enabled=1"));
-    let agent = config.get("agent").filter(|agent| is_on(agent)).map(|_| Contact::AskAgent);
-    v4.or(v6).map(Contact::At).or(agent)
 }
 
 /// The MAC addresses of a VM.
@@ -218,24 +207,4 @@ fn has_other_place(builder: &Builder<'_>, name: &str) -> bool {
             && registered.cordoned.get(&node.name) != Some(&CordonedBy::Other);
         runs_pods && is_open
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn config(options: &[(&str, &str)]) -> VmConfig {
-        VmConfig::new(options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())))
-    }
-
-    #[test]
-    fn a_static_address_comes_before_the_guest_agent() {
-        let at = Contact::At("10.0.0.11".parse().unwrap());
-        let v4 = ("ipconfig0", "ip=10.0.0.11/24,gw=10.0.0.1");
-        assert_eq!(contact_of(&config(&[v4, ("agent", "1")])), Some(at));
-        let dhcp = ("ipconfig0", "ip=dhcp");
-        assert_eq!(contact_of(&config(&[dhcp, ("agent", "enabled=1")])), Some(Contact::AskAgent));
-        assert_eq!(contact_of(&config(&[dhcp, ("agent", "0")])), None);
-        assert_eq!(contact_of(&config(&[])), None);
-    }
 }

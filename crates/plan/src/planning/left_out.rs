@@ -12,9 +12,7 @@ use crate::plan::{Action, Change, FieldValue, Finding, Left, Object, Severity, S
 
 /// Removes the steps of nodes with errors that concern only these nodes.
 pub(super) fn apply(builder: &mut Builder<'_>) {
-    let has_bootstrap =
-        builder.steps.iter().any(|step| matches!(step.action, Action::BootstrapEtcd(_)));
-    if has_bootstrap || !has_etcd(builder) {
+    if !is_possible(builder) {
         return;
     }
     let desired = builder.desired;
@@ -46,6 +44,13 @@ pub(super) fn apply(builder: &mut Builder<'_>) {
             change.leave(Left::Blocked);
         }
     }
+}
+
+/// Whether single nodes can be left out: etcd runs, and no bootstrap is planned.
+pub(super) fn is_possible(builder: &Builder<'_>) -> bool {
+    let has_bootstrap =
+        builder.steps.iter().any(|step| matches!(step.action, Action::BootstrapEtcd(_)));
+    !has_bootstrap && has_etcd(builder)
 }
 
 /// Whether a node reports that it is a member of etcd.

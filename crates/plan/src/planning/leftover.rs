@@ -116,8 +116,18 @@ impl Leftovers<'_> {
         let uuid = config.smbios().uuid;
         let has_uuid = |node: &&DesiredNode| uuid == Some(node.identity.uuid.to_string());
         let named = || self.desired.nodes.iter().find(has_uuid).map(|node| node.name.clone());
-        let node = marked.map(|marker| marker.node).or_else(named)?;
-        match self.desired.identity_of(&node).judge(config) {
+        let (node, identity) = match marked {
+            Some(marker) => {
+                let identity = self.desired.identity_of_vm(&marker, config);
+                (marker.node, identity)
+            }
+            None => {
+                let node = named()?;
+                let identity = self.desired.identity_of(&node);
+                (node, identity)
+            }
+        };
+        match identity.judge(config) {
             Owner::Owned(_) => None,
             Owner::Foreign { reason } => Some((node, reason)),
         }
@@ -143,7 +153,7 @@ impl Leftovers<'_> {
     fn unread(&self) -> Option<Finding> {
         let what = unreadable::told(self.observed.pve.unread.iter())?;
         let message = format!(
-            "a VM that cannot be read may belong to this cluster, under another name: {what}"
+            "the config of a VM cannot be read, so it may be a renamed VM of this cluster: {what}"
         );
         let hint = "bring the host up, then run the same command";
         Some(self.finding(FindingCode::VmUnreadable, &self.desired.cluster, message, hint))

@@ -20,8 +20,9 @@ use crate::plan::{Finding, FindingCode};
 const WAYS: &str = "\
 restore the VMs of control planes from a Proxmox backup, with their notes, then run the same command
 to start again, destroy the rest too: talmox destroy
-to let the workers join an empty cluster, move its kubeconfig, its talosconfig and its run logs (.talmox) away, run the same \
-command, and restart the kubelets of the workers. The Talos documentation on disaster recovery describes how to restore a snapshot of etcd into it";
+to let the workers join an empty cluster, move its kubeconfig, its talosconfig and its run logs (.talmox) away, and run the same \
+command twice: the second run restarts the kubelets of workers that are not registered. The Talos documentation on disaster recovery \
+describes how to restore a snapshot of etcd into it";
 
 const WAYS_WITHOUT_A_VM: &str = "\
 find the VMs of its control planes in Proxmox: if their names, notes or tags were changed, restore them; if the inventory was \
@@ -31,15 +32,13 @@ to start an empty cluster, only if all its VMs are gone for good: move its kubec
 (.talmox) away, then run the same command";
 
 const IF_IT_WAS_UP: &str = "if it was up before, everything that Kubernetes stored is lost with them: to keep it, restore \
-     the VMs from a Proxmox backup, with their notes. The workers join after their kubelets restart: talosctl -n ADDRESS \
-     service kubelet restart";
+     the VMs from a Proxmox backup, with their notes. If the workers do not register in the new cluster, run `talmox up` \
+     again: it restarts their kubelets";
 
 const WAYS_WITHOUT_MAJORITY: &str = "\
 restore the VMs of control planes from a Proxmox backup, with their notes, then run the same command
-to restore a snapshot of etcd (without one, copy the database of a remaining member: talosctl -n ADDRESS cp \
-/var/lib/etcd/member/snap/db .), wipe the remaining members: talosctl -n ADDRESS reset --graceful=false --reboot \
---system-labels-to-wipe EPHEMERAL. Then run the same command, which starts an empty cluster, and restore the snapshot there, \
-as the Talos documentation on disaster recovery describes
+to restore a snapshot of etcd, follow the Talos documentation on disaster recovery; without a snapshot, it describes how to copy the \
+database of a remaining member
 to start again, destroy the rest too: talmox destroy";
 
 /// The finding about a bootstrap that would be planned for these nodes. None if the bootstrap loses nothing.

@@ -4,8 +4,9 @@ use super::builder::Builder;
 use super::etcd_voters::members;
 use super::node_change::{ConfigChange, NodeChange, VmChange};
 use super::placed::{Placed, VmPresence};
+use super::vm_creation;
 use crate::desired::ExpectedNetwork;
-use crate::observed::{CordonedBy, KubernetesSeen};
+use crate::observed::{CordonedBy, KubernetesSeen, TalosSeen};
 use crate::plan::{
     Action, AwaitMember, AwaitUbuntu, ChangeConfig, ChangeVm, ConfigMode, DrainNode, MigrateVm,
     ResizeDisk, ShutdownNode, StartVm, StepId, TalosNode, UncordonNode,
@@ -24,8 +25,10 @@ pub(super) fn plan(
     before.extend(Some(detach).filter(|detach| builder.steps.has(detach)));
     let none = VmChange::default();
     let vm = change.vm.as_ref().unwrap_or(&none);
-    if vm.needs_stop {
-        return Some(with_stop(builder, placed, vm, change.config.as_ref(), before));
+    // A node that has not joined does not report the end of a reboot, so its VM is stopped and started instead.
+    let reboots = change.config.as_ref().is_some_and(|it| it.mode == ConfigMode::Reboot);
+    if vm.needs_stop || change.renews_volume || (reboots && is_stuck(builder, placed)) {
+        return Some(with_stop(builder, placed, vm, change, before));
     }
     let is_changed = vm.has_options() || !vm.grow.is_empty() || vm.migrate.is_some();
     let before = change_vm(builder, placed, vm, before);
@@ -86,7 +89,7 @@ fn with_stop(
     builder: &mut Builder<'_>,
     placed: &Placed<'_>,
     vm: &VmChange,
-    config: Option<&ConfigChange>,
+    change: &NodeChange,
     after: Vec<StepId>,
 ) -> StepId {
     let timeouts = builder.desired.timeouts;
@@ -94,7 +97,7 @@ fn with_stop(
     let mut talos = placed.talos_node();
     let drained = drain(builder, placed, &after);
     let mut after = drained.clone().map_or(after, |drained| vec![drained]);
-    if let Some(change) = config {
+    if let Some(change) = &change.config {
         // A change of the network is tried while the node can still revert it. Any other change takes effect with the boot.
         let mode = match change.mode {
             ConfigMode::Try => ConfigMode::Try,
@@ -111,12 +114,23 @@ fn with_stop(
         control_planes: members_beside(builder, placed),
         deadline: timeouts.task + timeouts.health,
     });
+    // The volume is attached before the VM stops. A run that is interrupted later leaves a VM that starts with the volume.
+    let attached =
+        change.renews_volume.then(|| vm_creation::renew(builder, placed, &after)).flatten();
+    after.extend(attached.clone());
     let id = format!("vm/{name}/shutdown");
     let stopped = builder.steps.add(id, Some(name), after, shutdown);
     let changed = change_vm(builder, placed, vm, vec![stopped]);
     let start = Action::StartVm(StartVm { own: placed.own.clone(), deadline: timeouts.task });
     let started = builder.steps.add(format!("vm/{name}/start"), Some(name), changed, start);
-    back(builder, placed, started, drained.is_some())
+    let end = back(builder, placed, started, drained.is_some());
+    if let Some(attached) = attached {
+        // Another step waits for a node that has not joined.
+        let join = StepId::new(format!("talos/{name}/join"));
+        let read = if builder.steps.has(&join) { join } else { end.clone() };
+        vm_creation::remove_renewed(builder, placed, attached, read);
+    }
+    end
 }
 
 /// Plans the steps of a node whose config changes while its VM runs.
@@ -150,7 +164,7 @@ fn change_config(
     let action = Action::ChangeConfig(ChangeConfig {
         node: TalosNode { contact: change.now, ..placed.talos_node() },
         contact: placed.node.contact,
-        config: placed.node.config.clone().into(),
+        config: change.config.clone().into(),
         mode,
         control_planes,
         shape: shape(builder, placed),
@@ -160,6 +174,22 @@ fn change_config(
     builder.steps.add(format!("talos/{name}/config"), Some(name), after, action)
 }
 
+/// Whether a node answers and has not joined the cluster.
+pub(super) fn is_stuck(builder: &Builder<'_>, placed: &Placed<'_>) -> bool {
+    let node = placed.node;
+    let seen = builder.observed.nodes.get(&node.name);
+    let Some(TalosSeen::OwnNode(found)) = seen else { return false };
+    node.is_talos && !found.has_joined(node.is_control_plane)
+}
+
+/// Whether a control plane answers and is not a healthy member of etcd.
+pub(super) fn lacks_etcd(builder: &Builder<'_>, placed: &Placed<'_>) -> bool {
+    match builder.observed.nodes.get(&placed.node.name) {
+        Some(TalosSeen::OwnNode(found)) => !found.is_member(placed.node.is_control_plane),
+        _ => false,
+    }
+}
+
 /// Whether a node is a control plane, or was one and is still a member of etcd.
 pub(super) fn has_etcd(builder: &Builder<'_>, placed: &Placed<'_>) -> bool {
     let node = placed.node;
@@ -167,9 +197,9 @@ pub(super) fn has_etcd(builder: &Builder<'_>, placed: &Placed<'_>) -> bool {
 }
 
 /// All control planes, if this node is a control plane. Empty otherwise. Before the node goes down, a step checks that etcd
-/// keeps its quorum without the node.
-fn members_beside(builder: &Builder<'_>, placed: &Placed<'_>) -> Vec<TalosNode> {
-    if !has_etcd(builder, placed) {
+/// keeps its quorum without the node. A control plane without a healthy etcd does not count for the quorum.
+pub(super) fn members_beside(builder: &Builder<'_>, placed: &Placed<'_>) -> Vec<TalosNode> {
+    if !has_etcd(builder, placed) || lacks_etcd(builder, placed) {
         return vec![];
     }
     // A control plane that this run creates has joined before a change starts.
@@ -184,7 +214,10 @@ fn members_beside(builder: &Builder<'_>, placed: &Placed<'_>) -> Vec<TalosNode> 
 /// Plans the step that drains a node. None if Kubernetes does not list the node.
 fn drain(builder: &mut Builder<'_>, placed: &Placed<'_>, after: &[StepId]) -> Option<StepId> {
     let name = &placed.node.name;
-    if !placed.node.is_talos || !may_be_registered(builder, name) {
+    // The Kubernetes API may need the change of this node before it answers.
+    let is_answering = matches!(builder.observed.kubernetes, KubernetesSeen::Answers(_));
+    let may_wait = is_answering || !is_stuck(builder, placed);
+    if !placed.node.is_talos || !may_be_registered(builder, name) || !may_wait {
         return None;
     }
     let action = Action::DrainNode(DrainNode {
@@ -199,6 +232,10 @@ fn drain(builder: &mut Builder<'_>, placed: &Placed<'_>, after: &[StepId]) -> Op
 fn back(builder: &mut Builder<'_>, placed: &Placed<'_>, after: StepId, is_drained: bool) -> StepId {
     let node = placed.node;
     let (name, timeouts) = (&node.name, builder.desired.timeouts);
+    if !is_drained && is_stuck(builder, placed) {
+        // Another step of the plan waits until the node has joined.
+        return after;
+    }
     if !node.is_talos {
         let action = Action::AwaitUbuntu(AwaitUbuntu {
             own: placed.own.clone(),
@@ -210,7 +247,12 @@ fn back(builder: &mut Builder<'_>, placed: &Placed<'_>, after: StepId, is_draine
     }
     let shape = Some(shape(builder, placed));
     let deadline = timeouts.boot + timeouts.bootstrap;
-    let action = Action::AwaitMember(AwaitMember { node: placed.talos_node(), shape, deadline });
+    let action = Action::AwaitMember(AwaitMember {
+        node: placed.talos_node(),
+        shape,
+        awaits_ready: false,
+        deadline,
+    });
     let joined = builder.steps.add(format!("talos/{name}/return"), Some(name), [after], action);
     if is_drained { uncordon(builder, placed, vec![joined]) } else { joined }
 }
@@ -235,10 +277,13 @@ pub(super) fn uncordon(
     builder.steps.add(format!("node/{name}/uncordon"), Some(name), after, action)
 }
 
-/// Whether Kubernetes lists the node. True if Kubernetes does not answer.
+/// Whether Kubernetes lists the node, or an earlier step of the plan registers it. True if Kubernetes does not answer.
 fn may_be_registered(builder: &Builder<'_>, name: &str) -> bool {
     match &builder.observed.kubernetes {
-        KubernetesSeen::Answers(registered) => registered.nodes.contains(name),
+        KubernetesSeen::Answers(registered) => {
+            let register = StepId::new(format!("node/{name}/register"));
+            registered.nodes.contains(name) || builder.steps.has(&register)
+        }
         KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) => true,
     }
 }

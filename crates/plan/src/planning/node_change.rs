@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use talmox_pve_types::config::VmOptions;
 use talmox_pve_types::id::{DiskSlot, NodeName, PoolId};
+use talmox_talos_config::secret::SecretText;
 
 use crate::desired::Contact;
 use crate::plan::{ConfigMode, StepId};
@@ -53,6 +54,8 @@ pub(super) struct ConfigChange {
     pub(super) mode: ConfigMode,
     /// The contact at which the node answers now.
     pub(super) now: Contact,
+    /// The config to apply. It keeps the version of Kubernetes that the node runs.
+    pub(super) config: SecretText,
 }
 
 /// The changes of an existing node.
@@ -60,6 +63,8 @@ pub(super) struct ConfigChange {
 pub(super) struct NodeChange {
     pub(super) vm: Option<VmChange>,
     pub(super) config: Option<ConfigChange>,
+    /// Whether the node must boot once with a new cidata volume, because it keeps the network settings of the former one.
+    pub(super) renews_volume: bool,
 }
 
 impl NodeChange {
@@ -67,6 +72,7 @@ impl NodeChange {
     pub(super) fn stops(&self) -> bool {
         let reboots = |config: &ConfigChange| config.mode == ConfigMode::Reboot;
         self.config.as_ref().is_some_and(reboots)
+            || self.renews_volume
             || self.vm.as_ref().is_some_and(|vm| vm.needs_stop)
     }
 
@@ -75,7 +81,7 @@ impl NodeChange {
     pub(super) fn is_rolled_out(&self) -> bool {
         let is_risky =
             |vm: &VmChange| vm.needs_stop || vm.migrate.is_some() || vm.changes_network();
-        self.config.is_some() || self.vm.as_ref().is_some_and(is_risky)
+        self.config.is_some() || self.renews_volume || self.vm.as_ref().is_some_and(is_risky)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use talmox_talos_config::secret::SecretText;
+
 use super::address_change::AddressChange;
 use super::builder::Builder;
 use super::config_difference::{ConfigDifference, INSTALLER, ROLE, is_of_other_release};
@@ -57,6 +59,29 @@ pub(super) fn node(builder: &mut Builder<'_>, node: &DesiredNode, found: &Config
     if !difference.fields.is_empty() {
         config(builder, node, found, difference, has_ignored);
     }
+    first_addresses(builder, node, found);
+}
+
+/// Plans a new cidata volume for a node that still has an address of its former volume. A run that was interrupted after the change
+/// of the config leaves such a node.
+fn first_addresses(builder: &mut Builder<'_>, node: &DesiredNode, found: &Configured) {
+    let is_planned = builder.node_changes.get(&node.name).is_some_and(|it| it.renews_volume);
+    if is_planned || !node.renews_volume() || node.addresses.is_empty() {
+        return;
+    }
+    let stale = found.first_addresses.iter().find(|address| !node.addresses.contains(address));
+    // A node that still answers at its former address gets its new address with the change of its config, which is planned already.
+    let has_moved = found.address.is_some_and(|address| node.addresses.contains(&address));
+    let Some(stale) = stale.filter(|_| has_moved) else { return };
+    let new = node.addresses.first().map(ToString::to_string);
+    let fields = vec![FieldChange::new("first address", Some(stale.to_string()), new)];
+    let object = Object::Node(node.name.clone());
+    if !builder.scope.allows(&node.name, Part::Configs) {
+        builder.changes.push(Change::left(object, Class::Drain, fields, Left::NotSelected));
+        return;
+    }
+    builder.node_changes.entry(node.name.clone()).or_default().renews_volume = true;
+    builder.changes.push(Change::planned(object, Class::Drain, fields));
 }
 
 /// Differences that only an upgrade of Talos can remove.
@@ -83,9 +108,13 @@ fn config(
     builder: &mut Builder<'_>,
     node: &DesiredNode,
     found: &Configured,
-    difference: ConfigDifference,
+    mut difference: ConfigDifference,
     has_ignored: bool,
 ) {
+    let sent = leave_version(builder, node, found, &mut difference);
+    if difference.fields.is_empty() {
+        return;
+    }
     let cost = Cost::of(node, found, &difference);
     let is_selected = builder.scope.allows(&node.name, Part::Configs);
     let left = if difference.has(ROLE) {
@@ -114,11 +143,33 @@ fn config(
         // The inventory may contain another address than the one that the node has now.
         let now = found.address.map_or(node.contact, Contact::At);
         let change = builder.node_changes.entry(node.name.clone()).or_default();
-        change.config = Some(ConfigChange { mode: cost.mode, now });
+        change.config = Some(ConfigChange { mode: cost.mode, now, config: sent });
+        change.renews_volume |= cost.renews_volume;
         Change::planned(object, class, difference.fields)
     };
     let notes: Vec<&str> = notes.into_iter().collect();
     builder.changes.push(if notes.is_empty() { change } else { change.note(notes.join("; ")) });
+}
+
+/// Leaves the differences of the version of Kubernetes, if the other differences can be applied without them. Returns the config
+/// to apply.
+fn leave_version(
+    builder: &mut Builder<'_>,
+    node: &DesiredNode,
+    found: &Configured,
+    difference: &mut ConfigDifference,
+) -> SecretText {
+    if !difference.is_of_kubernetes() {
+        return node.config.clone();
+    }
+    let Some(kept) = difference.with_kept_version(builder.desired, node, found) else {
+        return node.config.clone();
+    };
+    let object = Object::Node(node.name.clone());
+    let versions = difference.take_version();
+    let change = Change::left(object, Class::Live, versions, Left::Impossible);
+    builder.changes.push(change.note(KUBERNETES_UPGRADE));
+    kept
 }
 
 /// Effect of a changed config on the node.
@@ -127,6 +178,7 @@ struct Cost {
     class: Class,
     mode: ConfigMode,
     notes: BTreeSet<&'static str>,
+    renews_volume: bool,
 }
 
 impl Cost {
@@ -134,7 +186,8 @@ impl Cost {
         let fields = &difference.fields;
         if difference.is_saved_only {
             // The node already uses the config, so only the saved config changes.
-            return Self { class: Class::Live, mode: ConfigMode::Live, notes: BTreeSet::new() };
+            let (class, mode) = (Class::Live, ConfigMode::Live);
+            return Self { class, mode, notes: BTreeSet::new(), renews_volume: false };
         }
         let by_table = fields.iter().map(|field| class_of(&field.path)).max();
         let mut class = match &found.dry_run {
@@ -151,12 +204,14 @@ impl Cost {
         };
         // Talos applies a new address at once, but the node also keeps the address of its first boot.
         let mut notes = BTreeSet::new();
+        let mut renews_volume = false;
         for change in fields.iter().filter_map(|field| AddressChange::of_config(&field.path)) {
             let (own, note) = change.running_class(node);
             class = class.max(own);
             notes.extend(note);
+            renews_volume |= change.renews_volume(node);
         }
-        Self { class, mode, notes }
+        Self { class, mode, notes, renews_volume }
     }
 }
 

@@ -1,19 +1,11 @@
-//! Entries in etcd and Kubernetes without a node in the inventory: entries of orphans, and entries without a VM.
+//! Members of etcd without a node in the inventory: members of orphans, and members without a VM.
 
 use std::collections::BTreeSet;
 
 use super::builder::Builder;
 use super::etcd_voters::members;
-use super::placed::{Placed, VmPresence};
 use super::unreadable;
 use crate::observed::{EtcdSeen, KubernetesSeen, TalosSeen};
-use crate::plan::{Finding, FindingCode};
-
-/// Adds findings about nodes that only Kubernetes lists.
-pub(super) fn check(builder: &mut Builder<'_>) {
-    let findings = left_over(builder);
-    builder.findings.extend(findings);
-}
 
 /// Whether all etcd members that are not control planes of the inventory are orphans, nodes with a changed role, or reported
 /// as stale. The health of the cluster does not depend on such members.
@@ -71,36 +63,4 @@ fn is_listed_otherwise(builder: &Builder<'_>, name: &str) -> bool {
         EtcdSeen::Member { names } => !names.iter().any(|one| one == name),
         _ => false,
     }
-}
-
-fn registered<'a>(builder: &Builder<'a>) -> Option<&'a BTreeSet<String>> {
-    match &builder.observed.kubernetes {
-        KubernetesSeen::Answers(registered) => Some(&registered.nodes),
-        KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) => None,
-    }
-}
-
-/// Findings about nodes that only Kubernetes lists. Such nodes do no harm, and one of them may have joined by hand, so the
-/// user decides whether to delete them.
-fn left_over(builder: &Builder<'_>) -> Vec<Finding> {
-    let Some(nodes) = registered(builder) else { return vec![] };
-    // A node that exists but is not listed may be listed under another name that a patch set.
-    let is_hidden = |placed: &Placed<'_>| {
-        let is_there = !matches!(placed.state, VmPresence::Absent);
-        placed.node.is_talos && is_there && !nodes.contains(&placed.node.name)
-    };
-    if builder.places.nodes.iter().any(is_hidden) {
-        return vec![];
-    }
-    let is_known = |name: &&String| {
-        builder.desired.nodes.iter().any(|node| node.name == **name)
-            || builder.places.removed.iter().any(|(own, _)| own.identity.node == **name)
-    };
-    let unknown = nodes.iter().filter(|name| !is_known(name));
-    let finding = |name: &String| {
-        let message = "Kubernetes lists it as a node, but neither the inventory nor a VM of the cluster has this name";
-        let hint = format!("if it is gone for good: kubectl delete node {name}");
-        Finding::warning(FindingCode::NodeUnknown, name, message).hint(hint)
-    };
-    unknown.map(finding).collect()
 }

@@ -1,6 +1,7 @@
 //! Pending options of a VM. Proxmox applies them when the VM is stopped.
 
 use talmox_pve_types::config::{Drift, PendingChange, PendingOption, VmConfig, VmOptions, drift};
+use talmox_pve_types::id::VmId;
 
 use super::placed::ObservedVm;
 use super::vm_value::shown;
@@ -33,6 +34,20 @@ pub(super) fn field(option: &PendingOption) -> FieldChange {
         Some(PendingChange::Delete | PendingChange::Destroy) | None => None,
     };
     FieldChange::of(&option.key, old, new)
+}
+
+/// The warning about options that take effect with the next stop of the VM, which no run stops for them. None if there are no
+/// such options.
+pub(super) fn deferred(node: &str, vmid: VmId, keys: &[&str]) -> Option<Finding> {
+    if keys.is_empty() {
+        return None;
+    }
+    let message =
+        format!("VM {vmid} uses these options after its next stop and start: {}", keys.join(", "));
+    let hint = format!(
+        "to apply them now, run `talmox node shutdown {node}` and `talmox node start {node}`"
+    );
+    Some(Finding::warning(FindingCode::OptionPending, node, message).hint(hint))
 }
 
 /// The warning about volumes that Proxmox deletes when the VM is stopped. None if no volume is deleted.

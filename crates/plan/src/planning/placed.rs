@@ -45,6 +45,14 @@ pub struct ObservedVm<'a> {
     pub marker: Marker,
 }
 
+/// A VM with the UUID of a node whose notes do not prove that it is the VM of the node.
+#[derive(Clone, Debug)]
+pub struct UnmarkedVm {
+    pub own: OwnVm,
+    /// Whether the UUID, the name and the tags prove that it is the VM of the node, so that its marker can be restored.
+    pub is_proven: bool,
+}
+
 /// The VMs of all nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Placements<'a> {
@@ -54,6 +62,8 @@ pub struct Placements<'a> {
     pub removed: Vec<(OwnVm, ObservedVm<'a>)>,
     /// Owned VMs of nodes that are not in the inventory, whose tags or notes name another cluster.
     pub shared: Vec<(OwnVm, ObservedVm<'a>)>,
+    /// VMs with the UUID of a node and without its marker. Their nodes are not among `nodes`.
+    pub unmarked: Vec<UnmarkedVm>,
     /// Findings about owned VMs.
     pub troubles: Vec<Finding>,
     /// Findings about nodes that cannot be placed, or whose vmid is not free.

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_pve_types::api::qemu::Vm;
 use talmox_pve_types::id::{Upid, VmId};
+use talmox_pve_types::property::Tags;
 
 use super::host_choice::spread;
 use super::placed::{ObservedVm, Placed, Placements, RENAMED, VmPresence};
-use super::{foreign_vm, hidden_vm, shared_secrets, unreadable, vmid};
+use super::{foreign_vm, hidden_vm, lost_marker, shared_secrets, unreadable, vmid};
 use crate::desired::{Desired, DesiredNode};
 use crate::observed::{IdSeen, Pve, VmSeen};
-use crate::ownership::{Marker, Owner, Stage, unfinished_vm_hint};
-use crate::plan::{Finding, FindingCode, OwnVm};
+use crate::ownership::{Marker, Owner, Stage, UnmarkedSign, unfinished_vm_hint};
+use crate::plan::{Action, Finding, FindingCode, OwnVm, Plan};
 
 /// The owned VM of each node. None for a node without an owned VM.
 pub fn locations<'a>(desired: &'a Desired, pve: &Pve) -> Vec<(&'a DesiredNode, Option<Vm>)> {
@@ -23,13 +24,38 @@ pub fn future_locations<'a>(desired: &'a Desired, pve: &Pve) -> Vec<(&'a Desired
     located(desired, pve, |state| !matches!(state, VmPresence::Blocked))
 }
 
+/// The VM that each node has after this plan was executed. A VM that the plan migrates or replaces may be on another host.
+pub fn locations_after<'a>(
+    desired: &'a Desired,
+    pve: &Pve,
+    plan: &Plan,
+) -> Vec<(&'a DesiredNode, Option<Vm>)> {
+    let mut all = future_locations(desired, pve);
+    for step in &plan.steps {
+        let (own, vm) = match &step.action {
+            Action::MigrateVm(migrate) => {
+                (&migrate.own, Vm::new(&migrate.target, migrate.own.vm.vmid))
+            }
+            Action::CreateVm(create) => (&create.own, create.own.vm.clone()),
+            Action::CloneVm(clone) => (&clone.own, clone.own.vm.clone()),
+            _ => continue,
+        };
+        let node = all.iter_mut().find(|(node, _)| node.name == own.identity.node);
+        if let Some((_, place)) = node {
+            *place = Some(vm);
+        }
+    }
+    all
+}
+
 /// The nodes that are known to have no VM. A node whose VM may be hidden or unreadable is not among them.
 pub fn absent(desired: &Desired, pve: &Pve) -> BTreeSet<String> {
     let places = places(desired, pve);
     let is_absent = |placed: &&Placed<'_>| {
         matches!(placed.state, VmPresence::Absent) && !places.unasked.contains(&placed.own.vm.vmid)
     };
-    let absent = places.nodes.iter().filter(is_absent).filter(|_| pve.unread.is_empty());
+    let may_be_hidden = !pve.unread.is_empty() || hidden_vm::left_by_login(pve).next().is_some();
+    let absent = places.nodes.iter().filter(is_absent).filter(|_| !may_be_hidden);
     absent.map(|placed| placed.node.name.clone()).collect()
 }
 
@@ -99,6 +125,7 @@ pub fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Placements<'a> {
         }
         if let Some(finding) = unproven_vm(desired, node, pve) {
             places.findings.push(finding);
+            places.unmarked.extend(lost_marker::find(desired, node, pve));
             continue;
         }
         // An unreadable VM may be the VM of this node. An edited `vmid:` or `host:` does not prove the opposite.
@@ -126,6 +153,12 @@ pub fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Placements<'a> {
             Some(other) => (VmPresence::Blocked, Some(taken_by(desired, node, vmid, other))),
             None => state_of(desired, node, vmid, pve, &mut places.unasked),
         };
+        let (state, finding) = match marked_vm(desired, node, pve) {
+            Some(marked) if matches!(state, VmPresence::Absent) => {
+                (VmPresence::Blocked, Some(marked))
+            }
+            _ => (state, finding),
+        };
         places.findings.extend(finding);
         let making = match &state {
             VmPresence::BeingMade(upid) => Some(upid.node()),
@@ -146,8 +179,8 @@ pub fn places<'a>(desired: &'a Desired, pve: &'a Pve) -> Placements<'a> {
         places.nodes.push(Placed { node, own: OwnVm { vm, identity }, state });
     }
     for (name, (vmid, found)) in owned {
-        let own =
-            OwnVm { vm: Vm::new(&found.seen.host, vmid), identity: desired.identity_of(&name) };
+        let identity = desired.identity_of_vm(&found.marker, found.config);
+        let own = OwnVm { vm: Vm::new(&found.seen.host, vmid), identity };
         if shared_secrets::is_of_another(desired, found.config) {
             places.shared.push((own, found));
             continue;
@@ -172,7 +205,7 @@ fn owned_vms<'a>(desired: &Desired, pve: &'a Pve) -> Vec<(VmId, ObservedVm<'a>)>
         if marker.cluster != desired.mark || config.is_template() {
             return None;
         }
-        match desired.identity_of(&marker.node).judge(config) {
+        match desired.identity_of_vm(&marker, config).judge(config) {
             Owner::Owned(marker) => Some((*vmid, ObservedVm { seen, config, marker })),
             Owner::Foreign { .. } => None,
         }
@@ -236,10 +269,43 @@ fn unproven_vm(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Option<Findi
         are_tags_rejected: false,
         // The role of the VM before its notes were lost is not known.
         first_role: None,
+        own_tags: Tags::default(),
+        notes: None,
     };
     let message = format!("VM {vmid} has its UUID, but is not provably an owned VM: {reason}");
     let hint = format!("if it is the VM of {}, put this line into its notes: {marker}", node.name);
     Some(Finding::error(FindingCode::VmUnproven, &node.name, message).hint(hint))
+}
+
+/// The error about a VM with another UUID that has the marker of a node, or its name and the tags of the cluster. The node has no
+/// owned VM, so it may be the VM of the node, such as an adopted VM whose `uuid:` was removed from the inventory. A new VM would be
+/// a duplicate.
+fn marked_vm(desired: &Desired, node: &DesiredNode, pve: &Pve) -> Option<Finding> {
+    let (vmid, config, is_marked) = pve.vms.iter().find_map(|(vmid, seen)| {
+        let config = seen.config.as_ref().ok().filter(|config| !config.is_template())?;
+        let marker = Marker::find(config.description());
+        let is_marked =
+            marker.is_some_and(|marker| marker.cluster == desired.mark && marker.node == node.name);
+        let is_tagged =
+            UnmarkedSign::find(config, &desired.cluster, false) == Some(UnmarkedSign::Tags);
+        let is_named = config.name() == Some(node.name.as_str());
+        (is_marked || (is_tagged && is_named)).then_some((*vmid, config, is_marked))
+    })?;
+    let uuid = config.smbios().uuid.unwrap_or_else(|| "none".to_owned());
+    let (name, own) = (&node.name, node.identity.uuid);
+    let (sign, hint) = if is_marked {
+        let hint = format!(
+            "if it is the VM of {name}, add `uuid: {uuid}` to the node; if it is a copy, remove talmox's line from its notes"
+        );
+        ("its marker", hint)
+    } else {
+        let hint = UnmarkedSign::Tags.hint(vmid, &desired.cluster, &desired.mark);
+        ("its name and the tags of the cluster", hint)
+    };
+    let message = format!(
+        "VM {vmid} has {sign}, but the UUID {uuid} and not {own}: it may be its VM, so no second one is created"
+    );
+    Some(Finding::error(FindingCode::VmUnproven, name, message).hint(hint))
 }
 
 /// The unreadable VM that may be the VM of a node: the VM with its vmid, otherwise the VM with its name, otherwise any

@@ -1,4 +1,4 @@
-//! Protection of VMs in Proxmox.
+//! Hint for VMs whose protection in Proxmox prevents their deletion.
 
 use talmox_pve_types::id::{NodeName, VmId};
 

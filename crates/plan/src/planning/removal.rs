@@ -17,6 +17,8 @@ use crate::plan::{
 };
 
 const GONE: &str = "the node is no longer in the inventory";
+const NO_RESET: &str =
+    "its address is not known, so it is not reset: its disks are deleted with its VM";
 const ETCD_SILENT: &str =
     "etcd of the cluster does not answer: a node is removed only while etcd works without it";
 
@@ -46,22 +48,22 @@ pub(super) fn plan(builder: &mut Builder<'_>, last: &[StepId]) {
     for (own, found) in &removed {
         let node = LeavingNode::orphan(builder, own, found);
         let list = if node.has_etcd { &mut planes } else { &mut workers };
-        list.push((node, own, found));
+        list.push((node, found));
     }
     let mut gone: Vec<StepId> = vec![];
     let window = builder.scope.max_unavailable.get();
-    for (node, own, found) in &workers {
+    for (node, found) in &workers {
         let obstacle = obstacle(builder, node, found, &voters);
-        if report(builder, own, found, obstacle) {
+        if report(builder, node, found, obstacle) {
             let earlier = gone.len().checked_sub(window).map(|at| gone[at].clone());
             let after = before.iter().cloned().chain(earlier).collect();
             gone.push(node.leave(builder, vec![], false, after));
         }
     }
     let mut previous: Option<StepId> = None;
-    for (node, own, found) in &planes {
+    for (node, found) in &planes {
         let obstacle = obstacle(builder, node, found, &voters);
-        if report(builder, own, found, obstacle) {
+        if report(builder, node, found, obstacle) {
             if let Ok(rest) = voters.without(node.name()) {
                 voters = rest;
             }
@@ -146,10 +148,11 @@ pub(super) fn protection(
 /// Adds the changes of an orphan. Returns whether the removal of the orphan is planned.
 fn report(
     builder: &mut Builder<'_>,
-    own: &OwnVm,
+    leaving: &LeavingNode,
     found: &ObservedVm<'_>,
     obstacle: Option<Obstacle>,
 ) -> bool {
+    let own = &leaving.own;
     let name = &own.identity.node;
     let vm = vec![
         FieldChange::of("vmid", Some(own.vm.vmid.into()), None),
@@ -157,10 +160,9 @@ fn report(
     ];
     let node = known_of(builder, name);
     let why = obstacle.as_ref().map(|obstacle| obstacle.why);
-    let note = match obstacle.and_then(|obstacle| obstacle.note) {
-        Some(note) => format!("{GONE}; {note}"),
-        None => GONE.to_owned(),
-    };
+    let no_reset = leaving.lacks_address().then(|| NO_RESET.to_owned());
+    let notes = obstacle.and_then(|obstacle| obstacle.note).into_iter().chain(no_reset);
+    let note = std::iter::once(GONE.to_owned()).chain(notes).collect::<Vec<_>>().join("; ");
     if let Some(why) = why {
         tracing::info!(target: "talmox::plan", subject = name, "skipped: VM {} is not removed ({why:?})", own.vm.vmid);
     }

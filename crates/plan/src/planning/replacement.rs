@@ -1,8 +1,9 @@
 //! Replacement of nodes: the VM is destroyed and created again, with the same name and identity.
 //!
-//! A node is replaced if the user requested it, or if the role of the node changed. A node is also replaced if its VM or its
-//! config has a difference that no change of the existing VM can remove. The disks of the node are lost, so the user must
-//! consent. A replaced node leaves the cluster like a removed node, and joins it like a new node.
+//! A node is replaced if the user requested it, if the role of the node changed, or if an earlier run stopped after the node
+//! left etcd. A node is also replaced if its VM or its config has a difference that no change of the existing VM can remove.
+//! The disks of the node are lost, so the user must consent. A replaced node leaves the cluster like a removed node, and joins
+//! it like a new node.
 
 use talmox_pve_types::api::qemu::Vm;
 use talmox_pve_types::id::VmId;
@@ -15,7 +16,7 @@ use super::placed::{ObservedVm, Placed, VmPresence};
 use super::removal::{self, Obstacle};
 use super::scope::Part;
 use super::vm_plan::VmPlan;
-use super::{first_role, node_drift, vm_creation};
+use super::{first_role, left_etcd, node_drift, vm_creation};
 use crate::observed::{IdSeen, TalosSeen};
 use crate::plan::{Change, Class, FieldChange, Left, Object, OwnVm, StepId};
 
@@ -32,8 +33,8 @@ struct Reason {
     fields: Vec<FieldChange>,
     /// Explanations for the user.
     notes: Vec<String>,
-    /// Whether the VM was created for another role than the role of the node. Such a VM can no longer be used for the node.
-    has_other_role: bool,
+    /// Whether the VM can no longer be used for the node: it was created for another role, or the node left etcd.
+    is_unusable: bool,
 }
 
 /// Plans the replacement of a node whose VM exists, if a replacement is needed. `made` is the plan that keeps the VM. The
@@ -80,14 +81,18 @@ fn reason(
     before: usize,
 ) -> Option<Reason> {
     let name = &placed.node.name;
-    let mut reason = Reason { fields: vec![], notes: vec![], has_other_role: false };
+    let mut reason = Reason { fields: vec![], notes: vec![], is_unusable: false };
     let is_asked = builder.scope.replace.contains(name);
     if is_asked {
         reason.notes.push(ASKED.to_owned());
     }
     if let Some(role) = first_role::change(placed.node, &found.marker) {
         reason.fields.push(role);
-        reason.has_other_role = true;
+        reason.is_unusable = true;
+    }
+    if left_etcd::has_left(builder, name) {
+        reason.notes.push(format!("{}; `talmox node replace {name}` finishes it", left_etcd::LEFT));
+        reason.is_unusable = true;
     }
     for change in builder.changes[before..].iter().filter(|change| is_resolved(change, name)) {
         reason.fields.extend(change.fields.iter().cloned());
@@ -95,7 +100,7 @@ fn reason(
     }
     let addresses = new_addresses(builder, placed, found);
     reason.fields.extend(addresses);
-    (is_asked || !reason.fields.is_empty()).then_some(reason)
+    (is_asked || reason.is_unusable || !reason.fields.is_empty()).then_some(reason)
 }
 
 /// Whether this change is a difference of the VM that the plan leaves and that a replacement would resolve.
@@ -171,8 +176,7 @@ fn is_used(builder: &Builder<'_>, vmid: VmId) -> bool {
         || builder.places.nodes.iter().any(|placed| placed.own.vm.vmid == vmid)
 }
 
-/// Reports a replacement that is not made. The VM stays in use, unless it was created for another role than the role of the
-/// node.
+/// Reports a replacement that is not made. The VM stays in use, unless it can no longer be used for the node.
 fn leave(
     builder: &mut Builder<'_>,
     placed: &Placed<'_>,
@@ -183,17 +187,17 @@ fn leave(
 ) -> VmPlan {
     let name = &placed.node.name;
     tracing::info!(target: "talmox::plan", subject = name, "skipped: it is not replaced ({:?})", obstacle.why);
-    let has_other_role = reason.has_other_role;
+    let is_unusable = reason.is_unusable;
     // Differences that a replacement would resolve are shown once, together with the reason.
     let mut kept = builder.changes.split_off(before);
-    kept.retain(|change| !is_resolved(change, name) && (!has_other_role || is_ignored(change)));
+    kept.retain(|change| !is_resolved(change, name) && (!is_unusable || is_ignored(change)));
     builder.changes.append(&mut kept);
     let notes = reason.notes.iter().cloned().chain(obstacle.note);
     let notes: Vec<String> = notes.chain([LOSS.to_owned()]).collect();
     let own = Object::Vm(name.clone());
     let change = Change::left(own, Class::Replace, reason.fields.clone(), obstacle.why);
     builder.changes.push(change.note(notes.join("; ")));
-    if has_other_role {
+    if is_unusable {
         builder.steps.remove_of(name);
         builder.node_changes.remove(name);
         return VmPlan::default();

@@ -4,7 +4,11 @@
 //! `--max-unavailable` are down at the same time. Then the control planes follow one by one, with the etcd leader last. A
 //! step is skipped if a step that it depends on failed, so a node that does not come back stops the rollout.
 //!
-//! Options that a running VM accepts at once are not ordered, because no node goes down for them.
+//! A node that answers and has not joined the cluster is changed before all others, because the change may be what it needs to
+//! join.
+//!
+//! Options that a running VM accepts at once are not ordered among each other, because no node goes down for them. Like every
+//! other change, they come after the repairs: a node that does not come back may need the VM as it is.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +17,8 @@ use super::etcd_voters::members;
 use super::node_change::{NodeChange, NodeChanges};
 use super::placed::{Placed, VmPresence};
 use super::scope::Part;
-use super::{node_chain, replacement};
+use super::talos::BOOTSTRAP;
+use super::{left_etcd, node_chain, registration, replacement};
 use crate::observed::{CordonedBy, KubernetesSeen, TalosSeen};
 use crate::ownership::Stage;
 use crate::plan::{Change, Class, FieldChange, Left, Object, StepId};
@@ -26,13 +31,22 @@ pub(super) fn plan(builder: &mut Builder<'_>) -> Vec<StepId> {
     let mut changes = std::mem::take(&mut builder.node_changes);
     leave_unselected(builder, &mut changes);
     let places = builder.places.nodes.clone();
+    let registered = registration::plan(builder, &places);
     let mut last: BTreeMap<String, StepId> = BTreeMap::new();
-    let (mut workers, mut control_planes) = (vec![], vec![]);
+    let (mut stuck, mut workers, mut control_planes) = (vec![], vec![], vec![]);
+    let mut healed = healed(builder, &places);
+    healed.extend(registered.clone());
     for placed in &places {
         let Some(change) = changes.get(&placed.node.name) else { continue };
         if !change.is_rolled_out() {
-            let end = node_chain::plan(builder, placed, change, &[]);
+            // A node that this run repairs may need its own change for that.
+            let own = returns(&placed.node.name);
+            let others: Vec<StepId> =
+                healed.iter().filter(|id| !own.contains(id)).cloned().collect();
+            let end = node_chain::plan(builder, placed, change, &others);
             last.extend(end.map(|end| (placed.node.name.clone(), end)));
+        } else if node_chain::is_stuck(builder, placed) {
+            stuck.push((placed, change));
         } else if node_chain::has_etcd(builder, placed) {
             control_planes.push((placed, change));
         } else {
@@ -41,10 +55,15 @@ pub(super) fn plan(builder: &mut Builder<'_>) -> Vec<StepId> {
     }
     control_planes.sort_by_key(|(placed, _)| is_leader(builder, placed));
     if members(builder).len() == 2 {
-        // Of two members, neither may stop: the remaining one is no majority.
+        // Of two members, neither may stop: the remaining one is no majority. A control plane without a healthy member may stop.
+        stuck.retain(|(placed, change)| {
+            let is_member =
+                node_chain::has_etcd(builder, placed) && !node_chain::lacks_etcd(builder, placed);
+            !is_member || !change.stops() || !leave_of_two(builder, placed)
+        });
         control_planes.retain(|(placed, change)| !change.stops() || !leave_of_two(builder, placed));
     }
-    let healed = healed(builder, &places);
+    change_stuck(builder, &stuck, &mut last);
     let workers_done = roll_workers(builder, &workers, &healed, &mut last);
     let mut before = if workers_done.is_empty() { healed } else { workers_done };
     for (placed, change) in control_planes {
@@ -56,7 +75,7 @@ pub(super) fn plan(builder: &mut Builder<'_>) -> Vec<StepId> {
     for placed in &places {
         uncordon(builder, placed, &mut last);
     }
-    last.into_values().collect()
+    last.into_values().chain(registered).collect()
 }
 
 /// Leaves the changes of one of two control planes that need a restart. Returns true.
@@ -73,6 +92,26 @@ fn leave_of_two(builder: &mut Builder<'_>, placed: &Placed<'_>) -> bool {
         });
     }
     true
+}
+
+/// Plans the steps of nodes that answer and have not joined, one node after the other. The change may be what such a node needs to
+/// join, so the run waits for the bootstrap and the join only afterwards.
+fn change_stuck(
+    builder: &mut Builder<'_>,
+    stuck: &[(&Placed<'_>, &NodeChange)],
+    last: &mut BTreeMap<String, StepId>,
+) {
+    let mut before: Vec<StepId> = vec![];
+    for (placed, change) in stuck {
+        let name = &placed.node.name;
+        let Some(end) = node_chain::plan(builder, placed, change, &before) else { continue };
+        builder.steps.put_behind(&StepId::new(format!("talos/{name}/join")), &end);
+        if placed.node.is_control_plane {
+            builder.steps.put_behind(&StepId::new(BOOTSTRAP), &end);
+        }
+        before = vec![end.clone()];
+        last.insert(name.clone(), end);
+    }
 }
 
 /// Plans the steps of the workers. Returns the steps after which all workers are done.
@@ -112,16 +151,24 @@ fn roll_workers(
 /// every other node.
 fn healed(builder: &Builder<'_>, places: &[Placed<'_>]) -> Vec<StepId> {
     let is_repaired = |placed: &&Placed<'_>| {
+        let name = &placed.node.name;
         let is_old =
             matches!(&placed.state, VmPresence::Owned(found) if found.marker.stage == Stage::Made);
-        let is_replaced = replacement::is_planned(builder, &placed.node.name);
-        placed.node.is_control_plane || is_old || is_replaced
+        // A node that Kubernetes lists and that has no VM lost it.
+        let is_lost = match &builder.observed.kubernetes {
+            KubernetesSeen::Answers(registered) => registered.nodes.contains(name),
+            KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) => false,
+        };
+        let is_replaced = replacement::is_planned(builder, name);
+        placed.node.is_control_plane || is_old || is_lost || is_replaced
     };
-    let steps = places.iter().filter(is_repaired).flat_map(|placed| {
-        let name = &placed.node.name;
-        [format!("talos/{name}/join"), format!("ubuntu/{name}/up")].map(StepId::new)
-    });
+    let steps = places.iter().filter(is_repaired).flat_map(|placed| returns(&placed.node.name));
     steps.filter(|id| builder.steps.has(id)).collect()
+}
+
+/// The steps after which a node is back in the cluster, if the plan has them.
+fn returns(name: &str) -> [StepId; 2] {
+    [format!("talos/{name}/join"), format!("ubuntu/{name}/up")].map(StepId::new)
 }
 
 fn is_leader(builder: &Builder<'_>, placed: &Placed<'_>) -> bool {
@@ -138,6 +185,7 @@ fn leave_unselected(builder: &mut Builder<'_>, changes: &mut NodeChanges) {
             continue;
         }
         change.config = None;
+        change.renews_volume = false;
         let object = Object::Node(name.clone());
         let planned = builder.changes.iter_mut().filter(|change| change.object == object);
         for change in planned.filter(|change| change.is_planned && !change.is_awaited_state()) {
@@ -181,7 +229,9 @@ fn uncordon(builder: &mut Builder<'_>, placed: &Placed<'_>, last: &mut BTreeMap<
     let is_cordoned = registered.cordoned.get(name) == Some(&CordonedBy::Talmox);
     let is_planned = builder.steps.has(&StepId::new(format!("node/{name}/uncordon")));
     let is_there = !matches!(placed.state, VmPresence::Blocked);
-    if !is_cordoned || is_planned || !is_there {
+    // A node that must be replaced stays cordoned.
+    let is_leaving = left_etcd::is_open(builder, name);
+    if !is_cordoned || is_planned || !is_there || is_leaving {
         return;
     }
     let fields = vec![FieldChange::new("cordoned", Some("by talmox".to_owned()), None)];

@@ -58,11 +58,19 @@ pub(super) fn apply(builder: &mut Builder<'_>) {
     }
 }
 
-/// Nodes with steps that stop, reboot or remove them.
+/// Nodes with steps that stop, reboot or remove them. A node whose lost VM is created again is not among them: the removal of
+/// its dead etcd member is no reason to create a VM in a run that is limited to configs.
 fn chained_nodes(steps: &StepGraph) -> BTreeSet<String> {
-    let is_chained = |step: &&Step| {
+    let nodes_with = |is: fn(&Action) -> bool| -> BTreeSet<String> {
+        steps.iter().filter(|step| is(&step.action)).filter_map(|step| step.node.clone()).collect()
+    };
+    let created = nodes_with(|action| {
+        matches!(action, Action::CreateVm(_) | Action::CloneVm(_) | Action::FinishVm(_))
+    });
+    let destroyed = nodes_with(|action| matches!(action, Action::DestroyVm(_)));
+    let mut chained = nodes_with(|action| {
         matches!(
-            step.action,
+            action,
             Action::DrainNode(_)
                 | Action::UncordonNode(_)
                 | Action::ShutdownNode(_)
@@ -72,8 +80,9 @@ fn chained_nodes(steps: &StepGraph) -> BTreeSet<String> {
                 | Action::DeleteNode(_)
                 | Action::DestroyVm(_)
         )
-    };
-    steps.iter().filter(is_chained).filter_map(|step| step.node.clone()).collect()
+    });
+    chained.retain(|name| !created.contains(name) || destroyed.contains(name));
+    chained
 }
 
 /// The steps outside of the limits, and the steps that need their results.
@@ -130,8 +139,10 @@ fn is_allowed(step: &Step, scope: &Scope, chained: &BTreeSet<String>) -> bool {
         };
     };
     match part(&step.action) {
-        _ if chained.contains(node) => {
-            scope.allows(node, Part::Vms) || scope.allows(node, Part::Configs)
+        // A chain of a run that is limited to configs never creates, starts or changes a VM.
+        part if chained.contains(node) => {
+            let is_config = part != Some(Part::Vms);
+            scope.allows(node, Part::Vms) || (is_config && scope.allows(node, Part::Configs))
         }
         Some(part) => scope.allows(node, part),
         None => scope.allows(node, Part::Configs),
@@ -157,7 +168,10 @@ fn part(action: &Action) -> Option<Part> {
         | Action::StopVm(_)
         | Action::DestroyVm(_)
         | Action::ChangeVm(_)
-        | Action::MigrateVm(_) => Some(Part::Vms),
+        | Action::RestoreMarker(_)
+        | Action::MigrateVm(_)
+        // A member is removed only together with its VM, or before its lost VM is created again.
+        | Action::RemoveMember(_) => Some(Part::Vms),
         Action::ApplyAddon(_) => Some(Part::Addons),
         Action::AwaitVip(_) | Action::AwaitHealth(_) | Action::WriteClientFiles(_) => None,
         // All other steps change a node after its VM runs.
@@ -175,9 +189,12 @@ fn is_node_change_excluded(
     scope: &Scope,
     chained: &BTreeSet<String>,
 ) -> bool {
+    let is_member = change.fields.iter().any(|field| field.path == "etcd");
+    let is_config = matches!(change.object, Object::Node(_)) && !is_member;
     if chained.contains(node) {
-        return !scope.allows(node, Part::Vms) && !scope.allows(node, Part::Configs);
+        let is_allowed =
+            scope.allows(node, Part::Vms) || (is_config && scope.allows(node, Part::Configs));
+        return !is_allowed;
     }
-    let part = if matches!(change.object, Object::Node(_)) { Part::Configs } else { Part::Vms };
-    !scope.allows(node, part)
+    !scope.allows(node, if is_config { Part::Configs } else { Part::Vms })
 }

@@ -10,7 +10,8 @@ use crate::plan::{Finding, FindingCode};
 /// Instructions for a user who has two etcd clusters.
 pub const WAY_OUT: &str = "\
 look at the Kubernetes of both through their API servers, and choose which one stays
-each node of the other one joins it after: talosctl -n ADDRESS reset --system-labels-to-wipe EPHEMERAL --reboot --graceful=false";
+back up the VMs of the control planes of the other one in Proxmox (vzdump VMID) and delete them, then run `talmox up`: it creates \
+them again, and they join the one that stays";
 
 pub(super) fn check(builder: &mut Builder<'_>) {
     let lists = builder.observed.nodes.values().filter_map(|seen| match seen {

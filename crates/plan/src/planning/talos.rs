@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::time::Duration;
 
 use super::builder::Builder;
 use super::placed::{Placed, VmPresence};
 use super::vm_plan::VmPlan;
 use super::{
     cluster, first_role, lost_control_planes, maintenance_mode, node_chain, node_drift, other_os,
-    preflight, replacement, stale_member, unmarked_vm, unreadable, vm_creation,
+    pod_network, preflight, replacement, stale_member, unmarked_vm, unreadable, vm_creation,
 };
 use crate::observed::{EtcdSeen, TalosSeen};
 use crate::ownership::Stage;
@@ -21,7 +22,7 @@ use crate::plan::{
 const RESETS: u32 = 2;
 
 /// Name of the step that bootstraps etcd on the first control plane.
-const BOOTSTRAP: &str = "etcd/bootstrap";
+pub(super) const BOOTSTRAP: &str = "etcd/bootstrap";
 
 /// Result of planning a node.
 #[derive(Clone, Debug, Default)]
@@ -63,11 +64,20 @@ pub(super) fn plan(builder: &mut Builder<'_>, vms: &BTreeMap<String, VmPlan>) {
             tracing::info!(target: "talmox::plan", subject = placed.node.name, "skipped: the node has joined");
             continue;
         }
-        let deadline = builder.desired.timeouts.bootstrap;
+        // The health check of a new cluster waits until its nodes are ready. Other nodes are replaced or removed after this
+        // step, so the pods of these nodes must be able to run on this one.
+        let awaits_ready = bootstrap.is_none() && pod_network::exists(builder);
+        let timeouts = builder.desired.timeouts;
+        let health = if awaits_ready { timeouts.health } else { Duration::ZERO };
+        let deadline = timeouts.bootstrap + health;
         let is_looked_at = plan.apply.is_some();
         let shape = (!is_looked_at).then(|| node_chain::shape(builder, placed));
-        let action =
-            Action::AwaitMember(AwaitMember { node: placed.talos_node(), shape, deadline });
+        let action = Action::AwaitMember(AwaitMember {
+            node: placed.talos_node(),
+            shape,
+            awaits_ready,
+            deadline,
+        });
         let after = plan.apply.iter().chain(&bootstrap).cloned();
         let name = &placed.node.name;
         joined.push(builder.steps.add(format!("talos/{name}/join"), Some(name), after, action));

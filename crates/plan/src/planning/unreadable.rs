@@ -9,7 +9,7 @@ use talmox_pve_types::id::{NodeName, VmId};
 use super::builder::Builder;
 use super::placed::VmPresence;
 use crate::desired::{Desired, DesiredNode};
-use crate::observed::{IdSeen, KubernetesSeen, Pve, Unobserved, Unread};
+use crate::observed::{IdSeen, KubernetesSeen, Observed, Pve, Unobserved, Unread};
 use crate::plan::{Finding, FindingCode};
 
 /// An unreadable VM with a vmid, name or tags of this cluster.
@@ -92,12 +92,7 @@ pub(super) fn block(builder: &mut Builder<'_>) {
     let (desired, observed) = (builder.desired, builder.observed);
     let absent = |state: &VmPresence<'_>| matches!(state, VmPresence::Absent);
     for placed in builder.places.nodes.iter_mut().filter(|placed| absent(&placed.state)) {
-        // A node that Kubernetes lists has a VM. A node that Kubernetes does not list has never joined.
-        let may_have_vm = match &observed.kubernetes {
-            KubernetesSeen::Answers(registered) => registered.nodes.contains(&placed.node.name),
-            KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) => !observed.are_secrets_new,
-        };
-        if !may_have_vm {
+        if !may_have_vm(observed, &placed.node.name) {
             continue;
         }
         let Some((what, hint)) = told_with_hint(desired, &observed.pve) else { return };
@@ -108,6 +103,15 @@ pub(super) fn block(builder: &mut Builder<'_>) {
         builder
             .findings
             .push(Finding::error(FindingCode::VmUnreadable, &placed.node.name, message).hint(hint));
+    }
+}
+
+/// Whether a node may have a VM that was not found. A node that Kubernetes lists has a VM. A node that Kubernetes does not list
+/// has never joined.
+pub(super) fn may_have_vm(observed: &Observed, node: &str) -> bool {
+    match &observed.kubernetes {
+        KubernetesSeen::Answers(registered) => registered.nodes.contains(node),
+        KubernetesSeen::NotAsked | KubernetesSeen::Silent(_) => !observed.are_secrets_new,
     }
 }
 

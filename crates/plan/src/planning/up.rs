@@ -6,8 +6,9 @@ use super::placed::VmPresence;
 use super::placement::places;
 use super::scope::Scope;
 use super::{
-    addon, cluster, foreign_vm, left_out, missing_resource, orphan, preflight, removal,
-    replacement, rollout, selection, shared_secrets, split_etcd, talos, unreadable, vm,
+    addon, cluster, foreign_vm, hidden_vm, left_out, marker_restore, missing_resource, preflight,
+    removal, replacement, rollout, selection, shared_secrets, split_etcd, stale_node, talos,
+    unreadable, vm,
 };
 use crate::desired::Desired;
 use crate::observed::Observed;
@@ -45,6 +46,7 @@ pub fn plan_within(
         steps: StepGraph::default(),
     };
     unreadable::block(&mut builder);
+    hidden_vm::block(&mut builder);
     replacement::check(&mut builder);
     let nodes = builder.places.nodes.clone();
     let vms = nodes
@@ -56,9 +58,10 @@ pub fn plan_within(
     replacement::order(&mut builder);
     let last = rollout::plan(&mut builder);
     removal::plan(&mut builder, &last);
+    stale_node::plan(&mut builder);
+    marker_restore::plan(&mut builder);
     cluster::check_after_changes(&mut builder);
     split_etcd::check(&mut builder);
-    orphan::check(&mut builder);
     addon::left(&mut builder);
     addon::check(&mut builder);
     preflight::check(&mut builder);

@@ -10,7 +10,7 @@ use super::placed::{ObservedVm, Placed, VmPresence};
 use super::scope::Part;
 use super::vm_creation::{created, finish, make};
 use super::vm_plan::VmPlan;
-use super::{gpu, maintenance_mode, node_chain, replacement, vm_drift};
+use super::{gpu, maintenance_mode, node_chain, replacement, upload_cleanup, vm_drift};
 use crate::desired::DesiredNode;
 use crate::ownership::Stage;
 use crate::plan::{
@@ -70,7 +70,8 @@ fn changed_since(
     found: &ObservedVm<'_>,
 ) -> VmOptions {
     let drifted = drift(&node.vm.wanted(hostpci), found.config);
-    let waits = |key: &str| key == "protection" && node.vm.loses_volume();
+    // The last step of the creation sets the start order, if the token may set it.
+    let waits = |key: &str| key == "startup" || key == "protection" && node.vm.loses_volume();
     let plain =
         drifted.iter().filter(|one| one.key.parse::<DiskSlot>().is_err() && !waits(&one.key));
     plain.fold(VmOptions::new(), |set, one| set.set(&one.key, &one.wanted))
@@ -80,6 +81,7 @@ fn changed_since(
 fn made(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &ObservedVm<'_>) -> VmPlan {
     let node = placed.node;
     let before = builder.changes.len();
+    upload_cleanup::plan(builder, placed);
     vm_drift::vm(builder, placed, found);
     let is_changed = builder.changes.len() > before;
     let mut plan = VmPlan { runs_after: None, is_fresh: false, is_created: false, is_sound: true };

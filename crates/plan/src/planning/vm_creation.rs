@@ -2,19 +2,19 @@
 
 use talmox_pve_types::api::qemu;
 use talmox_pve_types::config::VmOptions;
-use talmox_pve_types::id::{FileName, Upid, VolumeId};
-use talmox_pve_types::property::HostPci;
+use talmox_pve_types::id::{FileName, NodeName, Upid, VolumeId};
+use talmox_pve_types::property::{Drive, HostPci, Tags};
 
 use super::builder::Builder;
 use super::clone_source::{Template, template};
 use super::placed::{Placed, VmPresence};
 use super::vm_plan::VmPlan;
-use super::{gpu, image};
+use super::{gpu, image, start_order};
 use crate::desired::{Desired, DesiredNode, import_volume};
-use crate::ownership::{FirstRole, Marker, Stage};
+use crate::ownership::{FirstRole, Marker, Stage, inventory_notes};
 use crate::plan::{
-    Action, Change, Class, CloneVm, CreateVm, DetachCidata, FieldChange, FinishVm, Object,
-    ResizeDisk, ScrubCidata, StartVm, StepId, UploadCidata,
+    Action, Change, ChangeVm, Class, CloneVm, CreateVm, DetachCidata, FieldChange, FinishVm,
+    Object, ResizeDisk, ScrubCidata, StartVm, StepId, UploadCidata,
 };
 
 /// Plans to create a VM, or to wait for the task that is creating it. If the node is replaced, `after` contains the step that
@@ -144,20 +144,19 @@ pub(super) fn finish(
     let name = Some(node.name.as_str());
     let resized = builder.steps.add(id("resize"), name, made.clone(), resize);
     let description = description(builder, node, Stage::Made);
-    let finish = Action::FinishVm(FinishVm {
-        own: own.clone(),
-        set: set.tags(&node.vm.tags).description(&description),
-        delete,
-        deadline: timeouts.task,
-    });
+    let mut set = set.tags(&node.vm.tags).description(&description);
+    if let Some(startup) = &node.vm.startup {
+        if start_order::is_allowed(builder) {
+            set = set.startup(startup);
+        } else {
+            builder.findings.push(start_order::rejected(placed, startup));
+        }
+    }
+    let finish =
+        Action::FinishVm(FinishVm { own: own.clone(), set, delete, deadline: timeouts.task });
     let mut before = vec![resized];
     if node.vm.cidata.is_some() {
-        let volume = cidata_volume(builder, node);
-        let path = format!("/storage/{}", volume.storage());
-        let delete = builder.observed.pve.permissions.allows(&path, "Datastore.Allocate");
-        let host = own.vm.node.clone();
-        let scrub = ScrubCidata { host, volume, delete, deadline: timeouts.task };
-        let scrub = Action::ScrubCidata(scrub);
+        let scrub = scrub(builder, node, own.vm.node.clone());
         before.push(builder.steps.add(id("scrub-config"), name, made, scrub));
     }
     let last = builder.steps.add(id("finish"), name, before, finish);
@@ -190,6 +189,61 @@ pub(super) fn detach(builder: &mut Builder<'_>, placed: &Placed<'_>, after: Opti
     builder.steps.add(id, Some(&node.name), after, Action::DetachCidata(detach));
 }
 
+/// Plans to attach a new cidata volume to the VM of a node that exists. Returns the step that attaches it. None if the node has no
+/// cidata volume.
+pub(super) fn renew(
+    builder: &mut Builder<'_>,
+    placed: &Placed<'_>,
+    after: &[StepId],
+) -> Option<StepId> {
+    let (node, own) = (placed.node, &placed.own);
+    let (slot, network) = (node.vm.cidata.clone()?, node.first_network.clone()?);
+    let volume = cidata_volume(builder, node);
+    let set = VmOptions::new().drive(&slot, &Drive::import(&node.vm.storage, &volume));
+    let deadline = builder.desired.timeouts.task;
+    let upload = Action::UploadCidata(UploadCidata {
+        host: own.vm.node.clone(),
+        volume,
+        user_data: node.config.clone().into(),
+        instance_id: node.instance_id(),
+        network,
+        deadline,
+    });
+    let name = Some(node.name.as_str());
+    let id = format!("vm/{}/upload-config", node.name);
+    let uploaded = builder.steps.add(id, name, after.to_vec(), upload);
+    let own = own.clone();
+    let attach = Action::ChangeVm(ChangeVm { own, set, delete: vec![], pool: None, deadline });
+    Some(builder.steps.add(format!("vm/{}/attach-config", node.name), name, [uploaded], attach))
+}
+
+/// Plans to remove the new cidata volume of a node: the uploaded file after the step `attached`, and the drive after the step `read`.
+pub(super) fn remove_renewed(
+    builder: &mut Builder<'_>,
+    placed: &Placed<'_>,
+    attached: StepId,
+    read: StepId,
+) {
+    let (node, own) = (placed.node, &placed.own);
+    let Some(slot) = node.vm.cidata.clone() else { return };
+    let name = Some(node.name.as_str());
+    let scrub = scrub(builder, node, own.vm.node.clone());
+    builder.steps.add(format!("vm/{}/scrub-config", node.name), name, [attached], scrub);
+    let (own, deadline) = (own.clone(), builder.desired.timeouts.task);
+    let protect = node.vm.is_protected();
+    let detach = Action::DetachCidata(DetachCidata { own, slot, protect, deadline });
+    builder.steps.add(format!("vm/{}/detach-renewed", node.name), name, [read], detach);
+}
+
+/// The step that overwrites the uploaded volume of a node.
+fn scrub(builder: &Builder<'_>, node: &DesiredNode, host: NodeName) -> Action {
+    let volume = cidata_volume(builder, node);
+    let path = format!("/storage/{}", volume.storage());
+    let delete = builder.observed.pve.permissions.allows(&path, "Datastore.Allocate");
+    let deadline = builder.desired.timeouts.task;
+    Action::ScrubCidata(ScrubCidata { host, volume, delete, deadline })
+}
+
 fn description(builder: &Builder<'_>, node: &DesiredNode, stage: Stage) -> String {
     let marker = Marker {
         cluster: builder.desired.mark.clone(),
@@ -198,8 +252,19 @@ fn description(builder: &Builder<'_>, node: &DesiredNode, stage: Stage) -> Strin
         data: node.user_data_mark(),
         are_tags_rejected: false,
         first_role: first_role(node),
+        own_tags: Tags::default(),
+        notes: None,
     };
-    marker.description(&builder.desired.cluster)
+    let mut text = marker.description(&builder.desired.cluster);
+    if let Some(adoption) = builder.desired.adoption_of(node) {
+        text = format!("{text} {adoption}");
+    }
+    if stage != Stage::Made {
+        return text;
+    }
+    // The last step of the creation sets the tags.
+    let notes = node.vm.notes.as_deref();
+    inventory_notes::put(&text, notes, &node.vm.tags).unwrap_or(text)
 }
 
 /// The role in the marker of a new VM. None for operating systems other than Talos.
@@ -209,7 +274,7 @@ fn first_role(node: &DesiredNode) -> Option<FirstRole> {
 }
 
 /// The volume to which the config of a node is uploaded. The name of the volume is unique across clusters.
-fn cidata_volume(builder: &Builder<'_>, node: &DesiredNode) -> VolumeId {
+pub(super) fn cidata_volume(builder: &Builder<'_>, node: &DesiredNode) -> VolumeId {
     let file: FileName = format!("{}{}.raw", upload_prefix(builder.desired), node.name)
         .parse()
         .expect("invariant: node names are host names");
@@ -221,7 +286,7 @@ fn upload_prefix(desired: &Desired) -> String {
 }
 
 /// Whether a file is an upload with the config of a node of this cluster. The inventory may no longer contain the node.
-pub(super) fn is_upload_of(desired: &Desired, file: &str) -> bool {
+pub fn is_upload_of(desired: &Desired, file: &str) -> bool {
     let rest = file.strip_prefix(&upload_prefix(desired));
     rest.is_some_and(|rest| rest.strip_suffix(".raw").is_some())
 }
@@ -237,8 +302,11 @@ pub(super) fn created(
         FieldChange::set_value("vmid", placed.own.vm.vmid),
         FieldChange::set("host", &placed.own.vm.node),
         FieldChange::set_value("cores", vm.cores),
-        FieldChange::set_value("memory", vm.memory_mib),
     ];
+    if vm.sockets > 1 {
+        fields.push(FieldChange::set_value("sockets", vm.sockets));
+    }
+    fields.push(FieldChange::set_value("memory", vm.memory_mib));
     for disk in &vm.disks {
         fields.push(FieldChange::set_value(disk.slot.as_str(), disk));
     }

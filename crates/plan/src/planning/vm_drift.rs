@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use talmox_pve_types::config::{Drift, PendingOption, VmConfig, VmOptions, drift};
 use talmox_pve_types::id::{DiskSlot, NodeName, PoolId};
-use talmox_pve_types::property::{GIB, Tags};
+use talmox_pve_types::property::GIB;
 
 use super::builder::Builder;
 use super::node_change::VmChange;
@@ -12,9 +12,9 @@ use super::placed::{ObservedVm, Placed};
 use super::removed_option::surplus;
 use super::scope::Part;
 use super::vm_host::{HostDrift, OFFLINE};
-use super::vm_option::{OptionChange, with_a_stop};
+use super::vm_option::{OptionChange, is_deferred, with_a_stop};
 use super::vm_value::{disk, shown};
-use super::{gpu, ignored, pending_option};
+use super::{gpu, ignored, pending_option, start_order, vm_notes, vm_tags};
 use crate::desired::DesiredNode;
 use crate::plan::{
     Change, Class, FieldChange, FieldValue, Finding, FindingCode, Left, Object, Severity,
@@ -210,16 +210,21 @@ pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Observe
     let wanted = node.vm.wanted(hostpci.as_ref());
     let drifted = drift(&wanted, found.config);
     let object = Object::Vm(node.name.clone());
-    for one in drifted.iter().filter_map(without_added_tags) {
+    let own = |one: &Drift| vm_tags::without_tags_of_users(one, &found.marker);
+    for one in drifted.iter().filter_map(own) {
         // Protection is set when the cidata volume is detached, because Proxmox does not remove a drive from a protected VM.
         if one.key == "protection" && has_volume(node, found.config) {
             continue;
         }
         if one.key == "tags" && found.marker.are_tags_rejected {
-            builder.findings.push(tags_rejected(placed, &one));
+            builder.findings.push(vm_tags::missing(placed, found, &one));
             continue;
         }
         let is_accepted = ignored::reason(builder, &node.name, &object, &one.key).is_some();
+        if one.key == "startup" && !is_accepted && !start_order::is_allowed(builder) {
+            builder.findings.push(start_order::rejected(placed, &one.wanted));
+            continue;
+        }
         if one.key == "hostpci0" && !is_accepted {
             differences.device(builder, node, host, &one, found);
         } else {
@@ -267,10 +272,18 @@ pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Observe
         differences.replace.push(Class::Replace, field, Some(FIRST_BOOT));
     }
     builder.findings.extend(without_serial(node, &vmid.to_string(), found.config));
+    if let Some(notes) = vm_notes::difference(node, found.config) {
+        differences.planned.push(Class::Live, notes, None);
+    }
     // For a stopped VM, the start applies the pending options.
+    let mut deferred: Vec<&str> = vec![];
     if is_running {
         for option in pending_option::waiting(&found.seen.pending, &drifted) {
-            differences.planned.push(stop, pending_option::field(option), Some(PENDING));
+            if is_deferred(node, &option.key) {
+                deferred.push(&option.key);
+            } else {
+                differences.planned.push(stop, pending_option::field(option), Some(PENDING));
+            }
         }
     }
     let lost = pending_option::lost_with_stop(node, found);
@@ -281,6 +294,11 @@ pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Observe
     differences.leave_ignored(builder, &object);
     let Differences { planned, replace, impossible, blocked, mut change, .. } = differences;
     change.needs_stop = is_running && planned.class() > Class::Live;
+    let changes_notes = planned.all.iter().any(|(_, field)| field.path == vm_notes::NOTES);
+    change.set = vm_notes::described(node, found, change.set, changes_notes);
+    if !change.needs_stop {
+        builder.findings.extend(pending_option::deferred(&node.name, vmid, &deferred));
+    }
     let needs_consent =
         change.needs_stop && lost.is_some() && !builder.scope.removal.covers(&node.name);
     builder.findings.extend(lost);
@@ -341,32 +359,4 @@ fn without_serial(node: &DesiredNode, vmid: &str, config: &VmConfig) -> Vec<Find
 fn field(drift: &Drift) -> FieldChange {
     let old = drift.found.as_deref().map(|found| shown(&drift.key, found));
     FieldChange::of(&drift.key, old, Some(shown(&drift.key, &drift.wanted)))
-}
-
-/// The drift without tags that the user added. None if only such tags differ.
-fn without_added_tags(drift: &Drift) -> Option<Drift> {
-    let Some(found) = drift.found.as_deref().filter(|_| drift.key == "tags") else {
-        return Some(drift.clone());
-    };
-    let (wanted, found) = (Tags::parse(&drift.wanted), Tags::parse(found));
-    let all = Tags::of(wanted.iter().chain(found.iter()));
-    (all != found).then(|| Drift { wanted: all.to_string(), ..drift.clone() })
-}
-
-/// The warning about tags that Proxmox rejected when the VM was created. As a change, these tags would be in every plan, and
-/// no run could set them.
-fn tags_rejected(placed: &Placed<'_>, drift: &Drift) -> Finding {
-    let vm = &placed.own.vm;
-    let message = format!(
-        "VM {} lacks the tags {}: the tag policy of the datacenter (user-tag-access, registered-tags) does not let the token \
-         set them",
-        vm.vmid, drift.wanted
-    );
-    let hint = format!(
-        "everything works without them; to have them, as root on {}: qm set {} --tags '{}'
-to let talmox set the tags of new VMs, allow them under Datacenter > Options > User Tag Access, and remove them from \
-         Registered Tags",
-        vm.node, vm.vmid, drift.wanted
-    );
-    Finding::warning(FindingCode::TagsRejected, &placed.node.name, message).hint(hint)
 }

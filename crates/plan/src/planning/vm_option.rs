@@ -18,6 +18,9 @@ const FIXED: &str = "this drive cannot be changed while it holds a volume: keep 
 const OTHER_UUID: &str = "the UUID identifies the VM, so it is not changed: restore `uuid:` of the node, or replace the node";
 const OTHER_SLOT: &str = "the system stays on the disk that it was installed on";
 
+const DEFERRED: &str = "the guest agent and the boot order take effect with the next stop and start of the VM, and talmox does not stop \
+     it for them";
+
 /// The way in which an option is changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum OptionChange {
@@ -56,6 +59,7 @@ impl OptionChange {
         let (class, note) = match AddressChange::of_option(key, &drift.wanted, found) {
             Some(change) => change.running_class(node),
             None if node.vm.disks[0].slot.as_str() == key => return Self::OtherSlot(OTHER_SLOT),
+            None if is_deferred(node, key) => (Class::Live, Some(DEFERRED)),
             None => (class(node, family, drift, config), None),
         };
         match class {
@@ -63,6 +67,13 @@ impl OptionChange {
             class => Self::Set { value: drift.wanted.clone(), class, note },
         }
     }
+}
+
+/// Whether Proxmox keeps a change of the option pending until the VM is stopped, and the change is not worth a stop of its own:
+/// nodes work without the guest agent, and the boot order matters only when the VM starts. Systems other than Talos are
+/// observed through their guest agent.
+pub(super) fn is_deferred(node: &DesiredNode, key: &str) -> bool {
+    key == "boot" || key == "agent" && node.is_talos
 }
 
 /// The class of a change that needs a stop of the VM. A Kubernetes node is drained before the stop.

@@ -3,6 +3,10 @@
 //! The vmid of a node must not depend on the position of the node in the inventory. If a node is inserted or removed,
 //! `destroy` and `up` must give every other node the same vmid again. Existing VMs keep their vmids, because talmox finds
 //! them by their markers.
+//!
+//! Two nodes with the same role and number, such as `wk-1` and `gpu-1`, have the same claim to a vmid at the start of the
+//! range. Neither gets it: a rule that prefers one of them could give the vmid of one node to the other after `destroy` and
+//! `up`. Both get vmids that are derived from their full names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +50,7 @@ pub(super) fn derive<'a>(
     let mut others = vec![];
     for node in open {
         let offset = numbered_offset(node).filter(|offset| *offset < size);
-        match offset.and_then(&mut take) {
+        match offset.filter(|_| !is_contested(desired, node)).and_then(&mut take) {
             Some(vmid) => {
                 found.insert(&*node.name, vmid);
             }
@@ -56,14 +60,34 @@ pub(super) fn derive<'a>(
     for node in others {
         let end = size.min(HASHED);
         let start = if size >= HALVED { end / 2 } else { 0 };
-        let length = end - start;
-        let hash = node.identity.uuid.low_bits() % length;
-        let hashed = (0..length).map(|step| start + (hash + step) % length);
+        let hashed = hashed_offsets(node, end - start).map(|offset| start + offset);
         if let Some(vmid) = hashed.chain(0..size).find_map(&mut take) {
             found.insert(&*node.name, vmid);
         }
     }
     found
+}
+
+/// Whether another node of the inventory has the same role and number. Nodes with `vmid:` do not count.
+fn is_contested(desired: &Desired, node: &DesiredNode) -> bool {
+    let offset = numbered_offset(node);
+    let mut others = desired.nodes.iter().filter(|other| other.name != node.name);
+    others.any(|other| other.vmid.is_none() && numbered_offset(other) == offset)
+}
+
+/// All offsets below `length`, in an order that depends only on the name of the node and the cluster. The first offset and the
+/// distance to the next are two hashes, so two nodes with the same first offset rarely have the same second one.
+fn hashed_offsets(node: &DesiredNode, length: u64) -> impl Iterator<Item = u64> {
+    let uuid = node.identity.uuid;
+    let first = uuid.low_bits() % length;
+    // Only a distance without a common divisor leads to every offset.
+    let distance = (1 + uuid.high_bits() % length..).find(|distance| gcd(*distance, length) == 1);
+    let distance = distance.unwrap_or(1) % length;
+    (0..length).map(move |step| (first + step * distance) % length)
+}
+
+fn gcd(one: u64, other: u64) -> u64 {
+    if other == 0 { one } else { gcd(other, one % other) }
 }
 
 /// The offset in the range for a name that ends with a number. The order is: control planes 1 to 3, workers 1 to 5, control

@@ -7,7 +7,7 @@ use talmox_talos_config::{Config, Release};
 use crate::support::{Parts, bundle, example, render};
 
 #[test]
-fn no_secret_of_any_example_may_be_seen() {
+fn shown_values_of_examples_contain_no_secret() {
     let bundle = bundle().to_yaml();
     let values = bundle.expose().lines().filter_map(|line| line.split_once(": "));
     let mut secrets: Vec<&str> = values.map(|(_, value)| value.trim_matches(['\'', '"'])).collect();

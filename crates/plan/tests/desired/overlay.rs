@@ -32,7 +32,7 @@ fn with_overlay(text: &str) -> Result<Desired, DeriveError> {
 }
 
 #[test]
-fn the_agent_is_there_if_what_the_machine_gets_installs_it() {
+fn a_machine_has_a_guest_agent_if_its_user_data_installs_it() {
     for (overlay, has_agent) in [
         ("timezone: UTC", true),
         ("packages: [htop]", false),
@@ -47,7 +47,7 @@ fn the_agent_is_there_if_what_the_machine_gets_installs_it() {
 }
 
 #[test]
-fn an_overlay_that_cannot_be_laid_over_is_never_dropped() {
+fn an_invalid_overlay_is_an_error() {
     for overlay in ["packages: [htop", "#!/bin/sh\necho hi", "- htop", "a: 1\n---\nb: 2", ""] {
         let Err(DeriveError::Node { source, .. }) = with_overlay(overlay) else {
             panic!("{overlay} was taken")

@@ -16,7 +16,7 @@ fn one(version: &str, cluster: &str, node: &str) -> (Parts, String, Vec<String>)
 }
 
 #[test]
-fn every_version_gets_its_form() {
+fn each_version_gets_its_form_of_the_config() {
     for (version, installer, has_document) in [
         ("v1.8.2", "installer/", false),
         ("v1.9.5", "installer/", false),
@@ -51,7 +51,7 @@ fn every_version_gets_its_form() {
 }
 
 #[test]
-fn disks_are_named_by_what_stays_the_same_at_every_boot() {
+fn disks_are_selected_by_stable_links() {
     for (bus, prefix) in [
         ("scsi", "scsi-0QEMU_QEMU_HARDDISK_drive-scsi"),
         ("virtio", "virtio-drive-virtio"),
@@ -79,7 +79,7 @@ fn disks_are_named_by_what_stays_the_same_at_every_boot() {
 }
 
 #[test]
-fn an_install_disk_of_a_patch_stays_as_it_is_written() {
+fn an_install_disk_of_a_patch_is_kept() {
     let patch = "patches: {all: [{machine: {install: {disk: /dev/sdq}}}]}";
     let (parts, _, _) = one("v1.13.9", patch, "");
     assert_eq!(parts.text("machine/install/disk").as_deref(), Some("/dev/sdq"));
@@ -132,7 +132,7 @@ fn a_vip_left_to_kube_vip_is_not_in_the_config() {
 }
 
 #[test]
-fn one_line_options_bring_all_they_need() {
+fn short_options_add_all_their_settings() {
     let (parts, config, _) =
         one("v1.11.2", "", "longhorn: true, nvidia: production, kernel_modules: [nbd, zfs]");
     assert_eq!(
@@ -158,7 +158,7 @@ fn one_line_options_bring_all_they_need() {
 }
 
 #[test]
-fn kubernetes_settings_reach_the_node() {
+fn kubernetes_settings_are_in_the_config() {
     let settings = "labels: {zone: a, 'n': 1}, annotations: {x: y}, taints: ['gpu=true:NoSchedule', 'a:NoExecute'], \
         kubelet: {extra_args: {rotate-server-certificates: true}, extra_mounts: [{destination: /var/x}]}, \
         sysctls: {vm.nr_hugepages: 1024}, install_disk: /dev/nvme0n1";
@@ -199,7 +199,7 @@ fn scalars_of_patches_keep_their_meaning() {
 }
 
 #[test]
-fn what_talos_would_refuse_is_refused_and_blamed_on_its_patch() {
+fn an_invalid_config_is_an_error_that_names_its_patch() {
     let render_with = |patches: &str| {
         let text = format!(
             "talos_version: v1.12.4\nnetwork: {{subnet: 10.0.0.0/16, gateway: 10.0.0.1}}\n\
@@ -225,7 +225,7 @@ fn what_talos_would_refuse_is_refused_and_blamed_on_its_patch() {
 }
 
 #[test]
-fn meta_bakes_the_address_into_the_image() {
+fn the_boot_way_meta_puts_the_address_into_the_image() {
     let text = "talos_version: v1.12.4\nboot: meta\nnetwork: {subnet: 10.0.0.0/16, gateway: 10.0.0.1, nameservers: [1.1.1.1]}\n\
         proxmox: {endpoint: https://pve:8006, token: {env: T}, node: pve}\n\
         controlplane: [{name: a, ip: 10.0.0.11}]\nworkers: [{name: b, ip: 10.0.0.12}]\n";
@@ -282,7 +282,7 @@ fn networks_follow_the_family_of_the_endpoint() {
 }
 
 #[test]
-fn a_lease_is_where_a_node_is_reached() {
+fn a_node_with_a_lease_is_contacted_at_its_address() {
     let text = "talos_version: v1.12.4\nboot: dhcp\n\
         proxmox: {endpoint: https://pve:8006, token: {env: T}, node: pve}\n\
         controlplane: [{name: a, dhcp: 10.5.0.9}]\nworkers: [{name: b, dhcp: 10.5.0.10, ip: 10.6.0.2/24}]\n";

@@ -2,7 +2,7 @@
 
 use talmox_plan::plan::{
     Action, ChangeConfig, ChangeVm, ConfigMode, DeleteNode, DrainNode, MigrateVm, RebootNode,
-    RemoveMember, ResetNode, ShutdownNode, UncordonNode,
+    RemoveMember, ResetNode, RestartKubelet, RestoreMarker, ShutdownNode, UncordonNode,
 };
 use talmox_talos_config::secret::SecretText;
 
@@ -24,6 +24,7 @@ pub(crate) fn actions() -> Vec<Action> {
             is_online: true,
             deadline,
         }),
+        Action::RestoreMarker(RestoreMarker { own: own(), cluster: "home".to_owned(), deadline }),
         Action::DrainNode(DrainNode { node: node.clone(), evicts: true, deadline }),
         Action::ShutdownNode(ShutdownNode {
             own: own(),
@@ -33,6 +34,12 @@ pub(crate) fn actions() -> Vec<Action> {
         }),
         Action::RebootNode(RebootNode {
             node: talos_node(),
+            control_planes: vec![talos_node()],
+            deadline,
+        }),
+        Action::RestartKubelet(RestartKubelet {
+            node: talos_node(),
+            awaits_ready: true,
             control_planes: vec![talos_node()],
             deadline,
         }),
@@ -58,6 +65,6 @@ pub(crate) fn actions() -> Vec<Action> {
             deadline,
         }),
         Action::ResetNode(ResetNode { node: talos_node(), deadline }),
-        Action::DeleteNode(DeleteNode { node, deadline }),
+        Action::DeleteNode(DeleteNode { node, only_unready: true, deadline }),
     ]
 }

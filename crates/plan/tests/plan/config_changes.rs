@@ -10,11 +10,11 @@ use talmox_plan::observed::{
 use talmox_plan::plan::{
     Action, Change, ChangeConfig, Class, ConfigMode, FindingCode, Left, Plan, show,
 };
-use talmox_plan::planning::{self, PlanOptions, Scope, needs_dry_run};
+use talmox_plan::planning::{self, PlanOptions, Scope, config_for_dry_run};
 use talmox_talos_config::secret::SecretText;
 
+use crate::observed_state::{carry_out, settled};
 use crate::support::{HEAD, HOME, desired, home, home_with, ids, plan, single};
-use crate::world::{carry_out, settled};
 
 /// A settled cluster in which Kubernetes answers and lists all nodes.
 fn running(desired: &Desired) -> Observed {
@@ -106,7 +106,7 @@ fn without_a_dry_run_the_paths_decide() {
 }
 
 #[test]
-fn settings_of_the_network_are_tried() {
+fn network_settings_are_applied_with_a_trial() {
     let changed = home_with("nameservers: [1.1.1.1, 8.8.8.8]", "nameservers: [9.9.9.9]");
     let plan = plan(&changed, &answering(running(&home()), &DryRun::Live));
     assert_eq!(modes(&plan), all(ConfigMode::Try), "{}", show::text(&plan));
@@ -141,6 +141,44 @@ fn an_upgrade_is_left() {
         assert_eq!(found.left, Some(Left::Impossible), "{to}");
         assert!(found.note.as_ref().is_some_and(|note| note.contains("an upgrade of ")), "{to}");
     }
+}
+
+#[test]
+fn a_kubernetes_version_does_not_keep_the_rest_of_a_config_from_being_applied() {
+    let head = HEAD.replace("kubernetes_version: v1.34.1", "kubernetes_version: v1.34.2");
+    let patch = "patches: {all: [{machine: {nodeLabels: {rack: a}}}]}";
+    let changed = desired(&format!("{head}{patch}\n{HOME}"));
+    let observed = answering(running(&home()), &DryRun::Live);
+    let plan = plan(&changed, &observed);
+    let steps = config_steps(&plan);
+    assert_eq!(steps.len(), changed.nodes.len(), "{:?}", ids(&plan));
+    let config = steps["cp-1"].config.text().unwrap().expose();
+    assert!(config.contains("rack: a") && !config.contains("v1.34.2"), "{config}");
+    let of_node = plan.changes.iter().filter(|change| change.object.node() == Some("cp-1"));
+    let (left, planned): (Vec<&Change>, Vec<_>) = of_node.partition(|change| !change.is_planned);
+    assert!(left.iter().all(|change| change.left == Some(Left::Impossible)), "{left:#?}");
+    let paths = |changes: &[&Change]| -> Vec<String> {
+        changes.iter().flat_map(|change| &change.fields).map(|field| field.path.clone()).collect()
+    };
+    assert!(paths(&left).contains(&"machine.kubelet.image".to_owned()), "{left:#?}");
+    assert!(paths(&left).iter().all(|path| path.ends_with(".image")), "{left:#?}");
+    assert_eq!(paths(&planned), ["machine.nodeLabels.rack"]);
+}
+
+/// A run was interrupted after the node got its new address, and before it booted with its new volume.
+#[test]
+fn an_address_of_a_former_volume_is_removed() {
+    let desired = single("boot: cidata");
+    let mut observed = running(&desired);
+    assert!(plan(&desired, &observed).steps.is_empty());
+    let own: IpAddr = "10.0.0.11".parse().unwrap();
+    node(&mut observed, "cp-1").first_addresses = vec![own];
+    assert!(plan(&desired, &observed).steps.is_empty(), "the volume has the same address");
+    node(&mut observed, "cp-1").first_addresses = vec!["10.0.0.99".parse().unwrap()];
+    let plan = plan(&desired, &observed);
+    let ids = ids(&plan);
+    assert!(ids.contains(&"vm/cp-1/upload-config") && ids.contains(&"vm/cp-1/start"), "{ids:?}");
+    assert!(modes(&plan).is_empty(), "the config has not changed: {ids:?}");
 }
 
 #[test]
@@ -182,12 +220,12 @@ fn a_node_with_another_role_gets_no_config() {
 }
 
 #[test]
-fn only_nodes_that_get_a_config_are_asked() {
+fn only_nodes_that_get_a_config_are_queried() {
     let (before, after) = (home(), labelled());
     let mut observed = running(&before);
     let asks = |desired: &Desired, observed: &Observed| {
         let TalosSeen::OwnNode(found) = &observed.nodes["wk-1"] else { panic!() };
-        needs_dry_run(desired, desired.node("wk-1").unwrap(), found)
+        config_for_dry_run(desired, desired.node("wk-1").unwrap(), found).is_some()
     };
     assert!(asks(&after, &observed));
     assert!(!asks(&before, &observed), "the configs are equal");
@@ -203,7 +241,7 @@ fn only_nodes_that_get_a_config_are_asked() {
 }
 
 #[test]
-fn a_node_is_reached_at_its_address_of_now() {
+fn a_node_is_contacted_at_its_current_address() {
     let mut observed = answering(running(&home()), &DryRun::Live);
     let former: IpAddr = "10.0.0.21".parse().unwrap();
     assert_eq!(node(&mut observed, "wk-1").address, Some(former));

@@ -7,8 +7,8 @@ use talmox_plan::observed::{EtcdSeen, Observed, TalosSeen};
 use talmox_plan::plan::{Action, FindingCode, Plan};
 use talmox_plan::planning::{defragment, disarm_alarms, remove_member};
 
+use crate::observed_state::{empty, settled};
 use crate::support::{errors, home, ids, warnings};
-use crate::world::{empty, settled};
 
 fn silence(observed: &mut Observed, name: &str) {
     observed.nodes.insert(name.to_owned(), TalosSeen::Nothing("no route".to_owned()));

@@ -260,6 +260,7 @@ fn actions_on_nodes() -> Vec<Action> {
         Action::AwaitMember(AwaitMember {
             node: talos_node(),
             shape: Some(network()),
+            awaits_ready: true,
             deadline: DEADLINE,
         }),
         Action::AwaitVip(AwaitVip {
@@ -291,6 +292,8 @@ fn actions_on_nodes() -> Vec<Action> {
         Action::ApplyAddon(ApplyAddon {
             name: "shop".to_owned(),
             source: AddonSource::Texts(vec![manifest]),
+            namespace: None,
+            skips_rollout: false,
             deadline: DEADLINE,
         }),
     ]

@@ -2,8 +2,8 @@
 
 use talmox_plan::plan::{Change, Left, Plan, show};
 
+use crate::observed_state::settled;
 use crate::support::{HEAD, HOME, desired, home, home_with, plan};
-use crate::world::settled;
 
 /// Object and path of each accepted difference.
 fn ignored(plan: &Plan) -> Vec<(String, String)> {
@@ -15,10 +15,10 @@ fn ignored(plan: &Plan) -> Vec<(String, String)> {
 }
 
 #[test]
-fn an_option_of_a_vm() {
-    let world = settled(&home());
+fn an_ignored_option_of_a_vm_is_not_a_change() {
+    let observed = settled(&home());
     let settings = "ip: 10.0.0.21, memory: 8G, ignore: [{path: memory, reason: measured}]}";
-    let plan = plan(&home_with("ip: 10.0.0.21}", settings), &world);
+    let plan = plan(&home_with("ip: 10.0.0.21}", settings), &observed);
     let text = show::text(&plan);
     assert_eq!(ignored(&plan), [("vm wk-1".to_owned(), "memory".to_owned())], "{text}");
     assert!(plan.is_empty() && !plan.is_partial(), "{text}");
@@ -28,10 +28,10 @@ fn an_option_of_a_vm() {
 
 #[test]
 fn other_differences_of_the_same_vm_are_changes() {
-    let world = settled(&home());
+    let observed = settled(&home());
     let settings =
         "ip: 10.0.0.21, memory: 8G, cores: 6, ignore: [{path: memory, reason: measured}]}";
-    let plan = plan(&home_with("ip: 10.0.0.21}", settings), &world);
+    let plan = plan(&home_with("ip: 10.0.0.21}", settings), &observed);
     let text = show::text(&plan);
     assert_eq!(ignored(&plan), [("vm wk-1".to_owned(), "memory".to_owned())], "{text}");
     let others = plan.changes.iter().filter(|change| change.left != Some(Left::Ignored));
@@ -41,10 +41,10 @@ fn other_differences_of_the_same_vm_are_changes() {
 }
 
 #[test]
-fn paths_of_the_machine_config_on_all_nodes() {
-    let world = settled(&home());
+fn ignored_paths_of_machine_configs_are_not_changes() {
+    let observed = settled(&home());
     let settings = "machine: {sysctls: {vm.swappiness: '1'}, ignore: [{path: machine.sysctls, reason: later}]}";
-    let plan = plan(&desired(&format!("{HEAD}{settings}\n{HOME}")), &world);
+    let plan = plan(&desired(&format!("{HEAD}{settings}\n{HOME}")), &observed);
     let text = show::text(&plan);
     assert_eq!(ignored(&plan).len(), 5, "{text}");
     assert!(ignored(&plan).iter().all(|(_, path)| path.starts_with("machine.sysctls")), "{text}");
@@ -54,9 +54,9 @@ fn paths_of_the_machine_config_on_all_nodes() {
 /// Talos replaces a config as a whole, so another change would undo the accepted difference.
 #[test]
 fn other_paths_of_the_same_config_are_left() {
-    let world = settled(&home());
+    let observed = settled(&home());
     let settings = "machine: {sysctls: {vm.swappiness: '1'}, labels: {tier: gold}, ignore: [{path: machine.sysctls, reason: later}]}";
-    let plan = plan(&desired(&format!("{HEAD}{settings}\n{HOME}")), &world);
+    let plan = plan(&desired(&format!("{HEAD}{settings}\n{HOME}")), &observed);
     let text = show::text(&plan);
     assert_eq!(ignored(&plan).len(), 5, "{text}");
     assert!(plan.steps.is_empty() && plan.is_partial(), "{text}");

@@ -7,8 +7,8 @@ use talmox_plan::plan::{Action, Plan, SavedPlan, SavedPlanError, Step};
 use talmox_plan::planning::{Part, RemovalConsent, Scope};
 
 use crate::every_kind::{SECRET, apply_config, every_kind};
+use crate::observed_state::empty;
 use crate::support::{home, plan, secret_values, single};
-use crate::world::empty;
 
 #[test]
 fn every_kind_of_step_is_the_same_after_json() {

@@ -2,8 +2,8 @@
 
 use talmox_plan::plan::{Action, Left, Plan, show};
 
+use crate::observed_state::{empty, settled};
 use crate::support::{HEAD, HOME, desired, home, ids, plan};
-use crate::world::{empty, settled};
 
 /// The home cluster with these additional workers.
 fn with_workers(workers: &str) -> talmox_plan::desired::Desired {
@@ -79,7 +79,7 @@ fn before_the_bootstrap_every_error_blocks_the_plan() {
 }
 
 #[test]
-fn the_json_form_has_the_mark_of_such_an_error() {
+fn the_json_form_marks_errors_of_a_single_node() {
     let plan = plan(&with_workers(ONE_TOO_LARGE), &settled(&home()));
     let form = show::json(&plan);
     let findings = form["findings"].as_array().unwrap();

@@ -10,8 +10,8 @@ use talmox_plan::observed::{
 use talmox_plan::plan::{Action, FindingCode, Plan, Step, StepId};
 use talmox_plan::planning::{NodeCommand, node_command};
 
+use crate::observed_state::{empty, settled};
 use crate::support::{HEAD, desired, errors, home, home_with, ids, warnings};
-use crate::world::{empty, settled};
 
 const WORKER: [&str; 1] = ["wk-1"];
 const ALL: [&str; 5] = ["cp-1", "cp-2", "cp-3", "wk-1", "wk-2"];

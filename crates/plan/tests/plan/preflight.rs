@@ -10,8 +10,8 @@ use talmox_pve_types::api::mapping::{Mapped, MappedDevice, PciMapping};
 use talmox_pve_types::api::node::{Bridge, PciDevice};
 use talmox_pve_types::config::VmOptions;
 
+use crate::observed_state::{empty, foreign, host, put, settled, template, vmid};
 use crate::support::{desired_of, errors, home, ids, plan, single, text, token, warnings};
-use crate::world::{empty, foreign, host, put, settled, template, vmid};
 
 /// The privileges of a token with the minimal roles.
 fn narrow() -> Permissions {
@@ -45,20 +45,20 @@ fn narrow() -> Permissions {
 }
 
 #[test]
-fn the_narrow_roles_are_enough() {
-    let mut world = empty();
-    world.pve.permissions = narrow();
-    template(&mut world, 9000, "talos-v1.11.2-base");
+fn the_documented_roles_are_enough() {
+    let mut observed = empty();
+    observed.pve.permissions = narrow();
+    template(&mut observed, 9000, "talos-v1.11.2-base");
     let clone = "template, template: talos-v1.11.2-base";
     for boot in ["cloudinit", "cidata", "meta", "dhcp", clone] {
-        let plan = plan(&single(&format!("boot: {boot}, disk: 20G")), &world);
+        let plan = plan(&single(&format!("boot: {boot}, disk: 20G")), &observed);
         assert_eq!(errors(&plan), Vec::<String>::new(), "{boot}");
         assert!(!plan.steps.is_empty());
     }
 }
 
 #[test]
-fn each_missing_right_is_named_with_the_lines_that_give_it() {
+fn each_missing_right_is_reported_with_the_commands_that_grant_it() {
     for (path, right) in [
         ("/pool/talos", "VM.Allocate"),
         ("/pool/talos", "VM.Config.Options"),
@@ -67,15 +67,15 @@ fn each_missing_right_is_named_with_the_lines_that_give_it() {
         ("/storage/local", "Datastore.AllocateTemplate"),
         ("/sdn/zones/localnetwork/vmbr0", "SDN.Use"),
     ] {
-        let mut world = empty();
-        world.pve.permissions = narrow();
-        world.pve.permissions.0.get_mut(path).unwrap().remove(right).unwrap();
-        let plan = plan(&home(), &world);
+        let mut observed = empty();
+        observed.pve.permissions = narrow();
+        observed.pve.permissions.0.get_mut(path).unwrap().remove(right).unwrap();
+        let plan = plan(&home(), &observed);
         assert_eq!(errors(&plan), [format!("{path}: the token lacks {right}")]);
     }
-    let mut world = empty();
-    world.pve.permissions = Permissions::default();
-    let plan = plan(&home(), &world);
+    let mut observed = empty();
+    observed.pve.permissions = Permissions::default();
+    let plan = plan(&home(), &observed);
     let shown: Vec<String> = plan
         .errors()
         .map(|one| format!("{}: {}\n{}", one.subject, one.message, one.hint.as_ref().unwrap()))
@@ -86,39 +86,39 @@ fn each_missing_right_is_named_with_the_lines_that_give_it() {
 /// A token from a release before the cluster lock keeps working, with a warning. If the plan bootstraps etcd, it is an error,
 /// because a second run could create a second etcd cluster.
 #[test]
-fn a_token_that_cannot_lock_the_cluster_is_told_of_and_never_bootstraps() {
+fn a_token_without_the_rights_for_locks_is_an_error_before_a_bootstrap() {
     let desired = home();
-    let mut world = empty();
-    world.pve.permissions = narrow();
-    world.pve.permissions.0.remove("/pool/talmox-lock");
+    let mut observed = empty();
+    observed.pve.permissions = narrow();
+    observed.pve.permissions.0.remove("/pool/talmox-lock");
     let lacks = "/pool/talmox-lock: the token lacks Pool.Allocate, Pool.Audit: runs from other machines or folders are not \
                  locked out of this cluster";
-    let first = plan(&desired, &world);
+    let first = plan(&desired, &observed);
     let bootstraps = ", and two runs that bootstrap etcd at once create two clusters";
     assert_eq!(errors(&first), [format!("{lacks}{bootstraps}")]);
     let hint = first.errors().next().unwrap().hint.clone().unwrap();
     let line = "pveum acl modify /pool/talmox-lock --tokens 'talmox@pve!ci' --roles TalmoxLock";
     assert!(hint.contains(line) && hint.contains("pveum pool add talmox-lock"), "{hint}");
 
-    let mut world = settled(&desired);
-    let settled = plan(&desired, &world);
+    let mut observed = settled(&desired);
+    let settled = plan(&desired, &observed);
     assert!(
         settled.is_empty() && settled.findings.is_empty(),
         "nothing is changed, nothing is locked"
     );
-    world.pve.permissions.0.get_mut("/").unwrap().remove("Pool.Allocate");
-    let unchanged = plan(&desired, &world);
+    observed.pve.permissions.0.get_mut("/").unwrap().remove("Pool.Allocate");
+    let unchanged = plan(&desired, &observed);
     assert!(unchanged.findings.is_empty(), "{:?}", unchanged.findings);
-    world.pve.vms.get_mut(&vmid(303)).unwrap().is_running = false;
-    world.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("timed out".to_owned()));
-    let later = plan(&desired, &world);
+    observed.pve.vms.get_mut(&vmid(303)).unwrap().is_running = false;
+    observed.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    let later = plan(&desired, &observed);
     assert_eq!(errors(&later), Vec::<String>::new());
     let warned = warnings(&later).into_iter().any(|one| {
         one.starts_with("/pool/talmox-lock: the token lacks Pool.Allocate: ")
             && one.ends_with("make sure that no other machine runs `up` or `destroy`")
     });
     assert!(warned, "{:?}", later.findings);
-    let end = destroy(&desired, &world, DestroyOptions::default());
+    let end = destroy(&desired, &observed, DestroyOptions::default());
     assert!(
         warnings(&end).iter().any(|one| one.starts_with("/pool/talmox-lock: ")),
         "{:?}",
@@ -127,34 +127,34 @@ fn a_token_that_cannot_lock_the_cluster_is_told_of_and_never_bootstraps() {
 }
 
 #[test]
-fn storages_must_be_there_and_take_it() {
-    let mut world = empty();
-    world.pve.resources.storages[0].content = vec!["iso".to_owned()];
-    world.pve.resources.storages[1].status = "unknown".to_owned();
-    assert_snapshot!(errors(&plan(&home(), &world)).join("\n"), @"
+fn storages_must_exist_and_allow_the_content() {
+    let mut observed = empty();
+    observed.pve.resources.storages[0].content = vec!["iso".to_owned()];
+    observed.pve.resources.storages[1].status = "unknown".to_owned();
+    assert_snapshot!(errors(&plan(&home(), &observed)).join("\n"), @"
     pve1/local: the storage does not allow the content type import
     pve1/local-lvm: the storage is unknown
     ");
-    world.pve.resources.storages.clear();
-    assert_eq!(errors(&plan(&home(), &world)).len(), 2);
+    observed.pve.resources.storages.clear();
+    assert_eq!(errors(&plan(&home(), &observed)).len(), 2);
 }
 
 #[test]
 fn hosts_must_be_up_and_large_enough() {
-    let mut world = empty();
-    world.pve.resources.hosts[0].status = "offline".to_owned();
+    let mut observed = empty();
+    observed.pve.resources.hosts[0].status = "offline".to_owned();
     assert_eq!(
-        errors(&plan(&home(), &world)),
+        errors(&plan(&home(), &observed)),
         ["pve1: the host is offline, and new VMs must be created on it"]
     );
-    let world = empty();
+    let observed = empty();
     assert_eq!(
-        errors(&plan(&single("host: pve9"), &world)),
+        errors(&plan(&single("host: pve9"), &observed)),
         ["pve9: Proxmox has no such host; it has: pve1, pve2"]
     );
     assert_eq!(
-        errors(&plan(&single("cores: 32, memory: 128G"), &world)),
-        ["cp-1: pve1 has fewer than 32 cores", "cp-1: pve1 has less than 131072 MiB of memory"]
+        errors(&plan(&single("cores: 32, memory: 128G"), &observed)),
+        ["cp-1: pve1 has fewer than 32 cores", "cp-1: pve1 has less than 128 GiB of memory"]
     );
     let bridge = Bridge {
         name: "vmbr0".parse().unwrap(),
@@ -164,25 +164,25 @@ fn hosts_must_be_up_and_large_enough() {
         cidr: None,
         comments: None,
     };
-    let mut world = empty();
-    world.pve.bridges.insert(host("pve1"), Ok(vec![bridge]));
-    assert_eq!(errors(&plan(&single("bridge: vmbr0"), &world)), Vec::<String>::new());
+    let mut observed = empty();
+    observed.pve.bridges.insert(host("pve1"), Ok(vec![bridge]));
+    assert_eq!(errors(&plan(&single("bridge: vmbr0"), &observed)), Vec::<String>::new());
     assert_eq!(
-        errors(&plan(&single("bridge: vmbr7"), &world)),
+        errors(&plan(&single("bridge: vmbr7"), &observed)),
         ["pve1: the host has no bridge vmbr7; it has: vmbr0"]
     );
 }
 
 #[test]
-fn old_proxmox_is_refused() {
-    let mut world = empty();
-    world.pve.version.as_mut().unwrap().version = "8.3.1".to_owned();
+fn an_old_proxmox_is_an_error() {
+    let mut observed = empty();
+    observed.pve.version.as_mut().unwrap().version = "8.3.1".to_owned();
     assert_eq!(
-        errors(&plan(&home(), &world)),
+        errors(&plan(&home(), &observed)),
         ["proxmox: Proxmox VE 8.3.1 is too old: 8.4 is needed"]
     );
-    world.pve.version.as_mut().unwrap().version = "8.4.1".to_owned();
-    assert_eq!(errors(&plan(&home(), &world)), Vec::<String>::new());
+    observed.pve.version.as_mut().unwrap().version = "8.4.1".to_owned();
+    assert_eq!(errors(&plan(&home(), &observed)), Vec::<String>::new());
 }
 
 /// A restore from a backup may be creating the VM, so the check that the VM is empty must come before the deletion.
@@ -195,11 +195,11 @@ fn assert_proof_before_deletion(hint: &str, host: &str, vmid: u32) {
 }
 
 #[test]
-fn what_a_crash_left_behind_is_named() {
-    let mut world = empty();
+fn an_unfinished_vm_of_an_interrupted_task_is_reported() {
+    let mut observed = empty();
     let left = IdSeen::Taken { making: None, made_by_login: true, lock: Some("create".to_owned()) };
-    world.pve.ids.insert(vmid(300), left);
-    let plan = plan(&single("cores: 2"), &world);
+    observed.pve.ids.insert(vmid(300), left);
+    let plan = plan(&single("cores: 2"), &observed);
     assert_eq!(
         errors(&plan),
         ["cp-1: an interrupted task left VM 300 unfinished and locked (create)"]
@@ -209,13 +209,13 @@ fn what_a_crash_left_behind_is_named() {
 }
 
 #[test]
-fn what_is_being_made_is_waited_for() {
-    let mut world = empty();
+fn a_vm_that_is_being_created_is_waited_for() {
+    let mut observed = empty();
     let upid = "UPID:pve2:0001A2B3:0012ABCD:65F0C0DE:qmcreate:300:talmox@pve!ci:";
     let making =
         IdSeen::Taken { making: Some(upid.parse().unwrap()), made_by_login: true, lock: None };
-    world.pve.ids.insert(vmid(300), making);
-    let plan = plan(&single("boot: cidata"), &world);
+    observed.pve.ids.insert(vmid(300), making);
+    let plan = plan(&single("boot: cidata"), &observed);
     assert_eq!(errors(&plan), Vec::<String>::new());
     assert_eq!(
         ids(&plan)[2..5],
@@ -242,12 +242,12 @@ pub(crate) fn device() -> PciDevice {
 }
 
 #[test]
-fn a_gpu_gets_a_name() {
+fn a_gpu_gets_a_mapping() {
     let desired = single("gpu: {pci: '0000:28:00.0'}");
-    let mut world = empty();
-    world.pve.devices.insert(host("pve1"), Ok(vec![device()]));
-    world.pve.mappings = Some(Ok(vec![]));
-    assert_snapshot!(text(&desired, &world));
+    let mut observed = empty();
+    observed.pve.devices.insert(host("pve1"), Ok(vec![device()]));
+    observed.pve.mappings = Some(Ok(vec![]));
+    assert_snapshot!(text(&desired, &observed));
 
     let mapped = MappedDevice {
         node: host("pve1"),
@@ -257,35 +257,40 @@ fn a_gpu_gets_a_name() {
         subsystem_id: None,
     };
     let mapped = Mapped { devices: vec![mapped], ..Mapped::default() };
-    world.pve.mappings = Some(Ok(vec![PciMapping { id: "rtx".parse().unwrap(), mapped }]));
-    let plan_with_name = plan(&desired, &world);
+    observed.pve.mappings = Some(Ok(vec![PciMapping { id: "rtx".parse().unwrap(), mapped }]));
+    let plan_with_name = plan(&desired, &observed);
     assert!(!ids(&plan_with_name).iter().any(|id| id.starts_with("mapping/")));
     assert!(format!("{plan_with_name:?}").contains("mapping=rtx,pcie=1"));
 
     // A mapping with several devices of the host does not select a single device.
-    let Some(Ok(mappings)) = &mut world.pve.mappings else { panic!() };
+    let Some(Ok(mappings)) = &mut observed.pve.mappings else { panic!() };
     let mut second = mappings[0].mapped.devices[0].clone();
     second.path = "0000:41:00.0".to_owned();
     mappings[0].mapped.devices.push(second);
-    let of_many = plan(&desired, &world);
+    let of_many = plan(&desired, &observed);
     assert!(ids(&of_many).iter().any(|id| id.starts_with("mapping/")), "{:?}", ids(&of_many));
 
-    world.pve.mappings = Some(Ok(vec![]));
-    world.pve.devices.insert(host("pve1"), Ok(vec![PciDevice { iommu_group: None, ..device() }]));
+    observed.pve.mappings = Some(Ok(vec![]));
+    observed
+        .pve
+        .devices
+        .insert(host("pve1"), Ok(vec![PciDevice { iommu_group: None, ..device() }]));
     assert_eq!(
-        errors(&plan(&desired, &world)),
+        errors(&plan(&desired, &observed)),
         ["cp-1: pve1 has no IOMMU: 0000:28:00.0 cannot be passed through"]
     );
-    world.pve.permissions = narrow();
-    world.pve.devices.clear();
+    observed.pve.permissions = narrow();
+    observed.pve.devices.clear();
     assert_eq!(
-        errors(&plan(&desired, &world)),
-        ["cp-1: the PCI device 0000:28:00.0 has no mapping, and the token may not create one"]
+        errors(&plan(&desired, &observed)),
+        [
+            "cp-1: the PCI device 0000:28:00.0 has no mapping, and the token may not create one: only root@pam can use a PCI address without a mapping"
+        ]
     );
 }
 
 #[test]
-fn only_root_passes_raw_devices_on() {
+fn only_root_may_pass_raw_devices_through() {
     let inventory = format!(
         "{}controlplane: [{{name: cp-1, ip: 10.0.0.11, gpu: {{pci: '0000:28:00.0'}}}}]\n",
         crate::support::HEAD
@@ -301,12 +306,12 @@ fn only_root_passes_raw_devices_on() {
 fn addresses_of_other_vms_are_found() {
     let desired = single("cores: 2");
     let with_config = |is_running: bool| {
-        let mut world = empty();
-        foreign(&mut world, 120, "mail", "");
+        let mut observed = empty();
+        foreign(&mut observed, 120, "mail", "");
         let address = VmOptions::new().set("ipconfig0", "ip=10.0.0.11/16,gw=10.0.0.1");
-        put(&mut world.pve, vmid(120), &address, &[]);
-        world.pve.vms.get_mut(&vmid(120)).unwrap().is_running = is_running;
-        plan(&desired, &world)
+        put(&mut observed.pve, vmid(120), &address, &[]);
+        observed.pve.vms.get_mut(&vmid(120)).unwrap().is_running = is_running;
+        plan(&desired, &observed)
     };
     let running = with_config(true);
     let message = "cp-1: its address 10.0.0.11 is in use: VM 120 (mail) has it in its config";
@@ -319,15 +324,15 @@ fn addresses_of_other_vms_are_found() {
     assert!(warnings(&stopped).contains(&message.to_owned()));
 
     let by_agent = |address: &str| {
-        let mut world = empty();
-        world.pve.addresses.push(VmAddress {
+        let mut observed = empty();
+        observed.pve.addresses.push(VmAddress {
             vmid: vmid(120),
             name: None,
             address: address.parse().unwrap(),
             source: AddressSource::Agent,
             is_running: true,
         });
-        errors(&plan(&desired, &world))
+        errors(&plan(&desired, &observed))
     };
     let node = "cp-1: its address 10.0.0.11 is in use: the guest agent of VM 120 reports it";
     assert_eq!(by_agent("10.0.0.11"), [node]);

@@ -2,14 +2,14 @@
 
 use std::num::NonZeroUsize;
 
-use talmox_plan::desired::Desired;
+use talmox_plan::desired::{Contact, Desired};
 use talmox_plan::observed::{EtcdSeen, KubernetesSeen, Observed, Registered, TalosSeen};
 use talmox_plan::plan::{Action, Class, Left, Object, Plan, RemoveMember, StepId, show};
 use talmox_plan::planning::{self, PlanOptions, RemovalConsent, Scope};
 use talmox_pve_types::config::VmOptions;
 
+use crate::observed_state::{carry_out, put, settled, vmid};
 use crate::support::{HEAD, HOME, desired, home, home_with, ids, warnings};
-use crate::world::{carry_out, put, settled, vmid};
 
 const CP_4_AND_5: &str =
     "  - {name: cp-4, ip: 10.0.0.14}\n  - {name: cp-5, ip: 10.0.0.15}\nworkers:";
@@ -279,4 +279,39 @@ fn no_control_plane_is_removed_beside_an_unknown_member() {
     let object = Object::Vm("cp-3".to_owned());
     assert_eq!(left(&plan, &object), (Class::Destroy, Some(Left::Blocked)));
     assert!(ids(&plan).iter().all(|id| !id.starts_with("vm/cp-3/")), "{:?}", ids(&plan));
+}
+
+/// The VM of an orphan has neither an address in its config nor a guest agent.
+#[test]
+fn the_address_of_an_orphan_comes_from_kubernetes() {
+    let by_volume =
+        |text: String| desired(&text.replace("controlplane:", "boot: cidata\ncontrolplane:"));
+    let whole = by_volume(format!("{HEAD}{HOME}"));
+    let shrunk =
+        by_volume(format!("{HEAD}{HOME}").replace("  - {name: wk-2, ip: 10.0.0.22}\n", ""));
+    let mut observed = running(&whole);
+    let note = |plan: &Plan| {
+        let own = plan.changes.iter().find(|change| change.object == vm("wk-2"));
+        own.and_then(|change| change.note.clone()).unwrap_or_default()
+    };
+    let plan = plan_within(&shrunk, &observed, &all());
+    assert!(!ids(&plan).contains(&"talos/wk-2/reset"), "{:?}", ids(&plan));
+    assert!(note(&plan).contains("it is not reset: its disks are deleted"), "{}", note(&plan));
+    let mut register = |address: &str| {
+        let KubernetesSeen::Answers(registered) = &mut observed.kubernetes else { panic!() };
+        registered.addresses.insert("wk-2".to_owned(), vec![address.parse().unwrap()]);
+        plan_within(&shrunk, &observed, &all())
+    };
+    // Another node of the inventory has the address now.
+    assert!(!ids(&register("10.0.0.21")).contains(&"talos/wk-2/reset"));
+    let plan = register("10.0.0.22");
+    let reset = plan.steps.iter().find(|step| step.id.as_str() == "talos/wk-2/reset").unwrap();
+    let Action::ResetNode(reset) = &reset.action else { panic!("{reset:?}") };
+    assert_eq!(reset.node.contact, Contact::At("10.0.0.22".parse().unwrap()));
+    assert!(!note(&plan).contains("not reset"), "{}", note(&plan));
+    // Kubernetes does not answer, and other nodes discovered the orphan.
+    observed.kubernetes = KubernetesSeen::Silent("no answer".to_owned());
+    let discovered = ["10.0.0.20", "10.0.0.22"].map(|address| address.parse().unwrap()).to_vec();
+    observed.orphan_addresses.insert("wk-2".to_owned(), discovered);
+    assert!(ids(&plan_within(&shrunk, &observed, &all())).contains(&"talos/wk-2/reset"));
 }

@@ -4,9 +4,9 @@ use talmox_plan::observed::TalosSeen;
 use talmox_plan::plan::{Class, Left, Object, Plan, show};
 use talmox_plan::planning::Scope;
 
+use crate::observed_state::{carry_out, settled};
 use crate::removal::{after, all, left, member, plan_within, running};
 use crate::support::{HEAD, desired, errors, home, home_with, ids, single};
-use crate::world::{carry_out, settled};
 
 /// A scope in which the user requested the replacement of these nodes, and consented to it.
 fn replacing(names: &[&str]) -> Scope {
@@ -137,7 +137,7 @@ fn another_vmid_needs_a_replacement_and_must_be_free() {
     let plan = plan_within(&changed, &observed, &all());
     assert_eq!(left(&plan, &vm("wk-1")), (Class::Replace, None));
     let mut taken = observed.clone();
-    crate::world::foreign(&mut taken, 333, "mail", "another VM");
+    crate::observed_state::foreign(&mut taken, 333, "mail", "another VM");
     let kept = plan_within(&changed, &taken, &all());
     assert_eq!(left(&kept, &vm("wk-1")), (Class::Replace, Some(Left::Impossible)));
     carry_out(&changed, &plan, &mut observed, usize::MAX);
@@ -193,7 +193,8 @@ fn a_vm_that_cannot_be_read_is_not_replaced() {
     let desired = home();
     let mut observed = settled(&desired);
     let unreachable = || talmox_plan::observed::Unobserved::Unreachable("pve1 is down".to_owned());
-    observed.pve.vms.get_mut(&crate::world::vmid(303)).unwrap().config = Err(unreachable());
+    observed.pve.vms.get_mut(&crate::observed_state::vmid(303)).unwrap().config =
+        Err(unreachable());
     let plan = plan_within(&desired, &observed, &replacing(&["wk-1"]));
     assert_eq!(left(&plan, &vm("wk-1")), (Class::Replace, Some(Left::Blocked)));
     assert!(!ids(&plan).iter().any(|id| id.starts_with("vm/wk-1/")), "{:?}", ids(&plan));

@@ -1,6 +1,6 @@
 //! The order in which nodes are changed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 
 use talmox_plan::desired::Desired;
@@ -9,8 +9,8 @@ use talmox_plan::plan::{Action, Class, Left, Plan, show};
 use talmox_plan::planning::{Part, PlanOptions, Scope, plan_within};
 
 use crate::changes::running;
-use crate::support::{HEAD, desired, home, ids, plan, single};
-use crate::world::{carry_out, registered, settled, vmid};
+use crate::observed_state::{carry_out, registered, settled, vmid};
+use crate::support::{HEAD, desired, home, home_with, ids, plan, single};
 
 /// A cluster with this number of control planes and workers, and this memory for each.
 fn cluster(control_planes: u8, workers: u8, memory: &str) -> Desired {
@@ -34,9 +34,9 @@ fn cluster(control_planes: u8, workers: u8, memory: &str) -> Desired {
     ))
 }
 
-fn within(desired: &Desired, world: &Observed, scope: &Scope) -> Plan {
+fn within(desired: &Desired, observed: &Observed, scope: &Scope) -> Plan {
     let options = PlanOptions { has_client_files: true, was_up: true, was_bootstrapped: false };
-    plan_within(desired, world, options, scope)
+    plan_within(desired, observed, options, scope)
 }
 
 fn window(size: usize) -> Scope {
@@ -55,15 +55,15 @@ fn before<'a>(plan: &'a Plan, node: &str) -> Vec<&'a str> {
     after(plan, &format!("node/{node}/drain"))
 }
 
-fn leads(world: &mut Observed, node: &str) {
-    let Some(TalosSeen::OwnNode(found)) = world.nodes.get_mut(node) else { panic!("{node}") };
+fn leads(observed: &mut Observed, node: &str) {
+    let Some(TalosSeen::OwnNode(found)) = observed.nodes.get_mut(node) else { panic!("{node}") };
     found.is_leader = true;
 }
 
 #[test]
-fn workers_go_one_by_one_behind_the_first() {
-    let world = running(&cluster(3, 4, "4G"));
-    let plan = plan(&cluster(3, 4, "5G"), &world);
+fn workers_are_changed_one_by_one_after_the_first() {
+    let observed = running(&cluster(3, 4, "4G"));
+    let plan = plan(&cluster(3, 4, "5G"), &observed);
     assert_eq!(before(&plan, "wk-1"), Vec::<&str>::new());
     for (node, earlier) in [("wk-2", "wk-1"), ("wk-3", "wk-2"), ("wk-4", "wk-3")] {
         assert_eq!(before(&plan, node), [format!("node/{earlier}/uncordon")], "{node}");
@@ -72,9 +72,9 @@ fn workers_go_one_by_one_behind_the_first() {
 }
 
 #[test]
-fn a_window_of_three() {
-    let world = running(&cluster(1, 8, "4G"));
-    let plan = within(&cluster(1, 8, "5G"), &world, &window(3));
+fn three_workers_are_changed_at_a_time_with_a_window_of_three() {
+    let observed = running(&cluster(1, 8, "4G"));
+    let plan = within(&cluster(1, 8, "5G"), &observed, &window(3));
     let canary = vec!["node/wk-1/uncordon"];
     for node in ["wk-2", "wk-3", "wk-4"] {
         assert_eq!(before(&plan, node), canary, "{node}");
@@ -91,9 +91,9 @@ fn a_window_of_three() {
 
 #[test]
 fn never_more_workers_are_down_than_allowed() {
-    let world = running(&cluster(1, 9, "4G"));
+    let observed = running(&cluster(1, 9, "4G"));
     for size in 1..5 {
-        let plan = within(&cluster(1, 9, "5G"), &world, &window(size));
+        let plan = within(&cluster(1, 9, "5G"), &observed, &window(size));
         // The workers that can change at the same time: those that do not depend on each other.
         let mut waits: Vec<(String, BTreeSet<String>)> = vec![];
         for step in &plan.steps {
@@ -115,11 +115,28 @@ fn never_more_workers_are_down_than_allowed() {
     }
 }
 
+/// A worker starts when another worker is done, so the first worker and ten others follow each other.
 #[test]
-fn control_planes_go_one_by_one_and_the_leader_last() {
-    let mut world = running(&cluster(3, 0, "4G"));
-    leads(&mut world, "cp-1");
-    let plan = within(&cluster(3, 0, "5G"), &world, &window(3));
+fn fifty_workers_take_no_more_turns_than_the_window_needs() {
+    let observed = running(&cluster(1, 50, "4G"));
+    let plan = within(&cluster(1, 50, "5G"), &observed, &window(5));
+    // For each step, the number of workers that follow each other up to the step.
+    let mut turns: BTreeMap<&str, usize> = BTreeMap::new();
+    for step in &plan.steps {
+        let earlier = step.after.iter().filter_map(|id| turns.get(id.as_str())).max();
+        let own = usize::from(matches!(step.action, Action::DrainNode(_)));
+        let all = earlier.copied().unwrap_or_default() + own;
+        turns.insert(step.id.as_str(), all);
+    }
+    let workers = turns.iter().filter(|(id, _)| id.starts_with("node/wk-"));
+    assert_eq!(workers.map(|(_, turns)| *turns).max(), Some(11));
+}
+
+#[test]
+fn control_planes_are_changed_one_by_one_and_the_leader_last() {
+    let mut observed = running(&cluster(3, 0, "4G"));
+    leads(&mut observed, "cp-1");
+    let plan = within(&cluster(3, 0, "5G"), &observed, &window(3));
     assert_eq!(before(&plan, "cp-2"), Vec::<&str>::new(), "the canary");
     assert_eq!(before(&plan, "cp-3"), ["node/cp-2/uncordon"]);
     assert_eq!(before(&plan, "cp-1"), ["node/cp-3/uncordon"]);
@@ -131,20 +148,20 @@ fn control_planes_go_one_by_one_and_the_leader_last() {
 }
 
 #[test]
-fn what_no_node_goes_down_for_has_no_order() {
-    let world = running(&home());
+fn live_changes_have_no_order() {
+    let observed = running(&home());
     let text = format!("{HEAD}machine: {{tags: [blue]}}{}", crate::support::HOME);
-    let plan = plan(&desired(&text), &world);
+    let plan = plan(&desired(&text), &observed);
     assert_eq!(ids(&plan).len(), 5);
     assert!(plan.steps.iter().all(|step| step.after.is_empty()), "{:?}", ids(&plan));
 }
 
 #[test]
 fn repairs_come_first() {
-    let mut world = running(&cluster(3, 3, "4G"));
-    world.pve.vms.get_mut(&vmid(342)).unwrap().is_running = false;
-    world.nodes.insert("wk-2".to_owned(), TalosSeen::Nothing("timed out".to_owned()));
-    let plan = plan(&cluster(3, 3, "5G"), &world);
+    let mut observed = running(&cluster(3, 3, "4G"));
+    observed.pve.vms.get_mut(&vmid(342)).unwrap().is_running = false;
+    observed.nodes.insert("wk-2".to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+    let plan = plan(&cluster(3, 3, "5G"), &observed);
     assert_eq!(after(&plan, "vm/wk-2/start"), ["vm/wk-2/change"]);
     assert_eq!(before(&plan, "wk-1"), ["talos/wk-2/join"]);
     assert_eq!(before(&plan, "wk-3"), ["node/wk-1/uncordon"]);
@@ -152,7 +169,7 @@ fn repairs_come_first() {
 }
 
 #[test]
-fn pods_are_evicted_only_where_another_node_takes_them() {
+fn pods_are_evicted_only_if_another_node_can_run_them() {
     let evicts = |old: &Desired, new: &Desired, node: &str| {
         let plan = plan(new, &running(old));
         let drains = plan.steps.iter().find_map(|step| match &step.action {
@@ -171,17 +188,17 @@ fn pods_are_evicted_only_where_another_node_takes_them() {
 }
 
 #[test]
-fn a_run_may_be_limited() {
-    let world = running(&cluster(1, 3, "4G"));
+fn a_run_can_be_limited_to_nodes_and_parts() {
+    let observed = running(&cluster(1, 3, "4G"));
     let changed = cluster(1, 3, "5G");
     let only = Scope { nodes: Some(BTreeSet::from(["wk-2".to_owned()])), ..Scope::default() };
-    let one = within(&changed, &world, &only);
+    let one = within(&changed, &observed, &only);
     assert!(ids(&one).iter().all(|id| id.contains("/wk-2/")), "{:?}", ids(&one));
     assert_eq!(before(&one, "wk-2"), Vec::<&str>::new());
     let left = one.changes.iter().filter(|change| change.left == Some(Left::NotSelected));
     assert_eq!(left.count(), 3, "{}", show::text(&one));
     let configs = Scope { only: Some(Part::Configs), ..Scope::default() };
-    let none = within(&changed, &world, &configs);
+    let none = within(&changed, &observed, &configs);
     assert!(none.steps.is_empty(), "{:?}", ids(&none));
     assert_eq!(none.open_changes().count(), 4);
 }
@@ -189,40 +206,55 @@ fn a_run_may_be_limited() {
 #[test]
 fn a_node_that_a_killed_run_left_cordoned_is_uncordoned() {
     let desired = home();
-    let mut world = running(&desired);
-    let cordoned = &mut registered(&mut world).unwrap().cordoned;
+    let mut observed = running(&desired);
+    let cordoned = &mut registered(&mut observed).unwrap().cordoned;
     cordoned.insert("wk-1".to_owned(), CordonedBy::Talmox);
     cordoned.insert("wk-2".to_owned(), CordonedBy::Other);
-    let healed = plan(&desired, &world);
+    let healed = plan(&desired, &observed);
     assert_eq!(ids(&healed), ["node/wk-1/uncordon", "cluster/health"]);
     assert_eq!((healed.changes.len(), healed.changes[0].class), (1, Class::Live));
     assert_eq!(healed.changes[0].fields[0].path, "cordoned");
-    let mut after_run = world.clone();
+    let mut after_run = observed.clone();
     carry_out(&desired, &healed, &mut after_run, usize::MAX);
     assert!(plan(&desired, &after_run).is_empty());
 
     // The run was killed while the VM was stopped.
-    world.pve.vms.get_mut(&vmid(303)).unwrap().is_running = false;
-    let stopped = plan(&desired, &world);
+    observed.pve.vms.get_mut(&vmid(303)).unwrap().is_running = false;
+    let stopped = plan(&desired, &observed);
     assert_eq!(after(&stopped, "node/wk-1/uncordon"), ["talos/wk-1/join"]);
 }
 
 #[test]
-fn nodes_that_kubernetes_does_not_list_are_not_drained() {
-    let mut world = running(&cluster(3, 2, "4G"));
-    registered(&mut world).unwrap().nodes.remove("wk-1");
-    let plan = plan(&cluster(3, 2, "5G"), &world);
-    let ids = ids(&plan);
-    assert!(!ids.contains(&"node/wk-1/drain") && !ids.contains(&"node/wk-1/uncordon"), "{ids:?}");
-    assert_eq!(before(&plan, "wk-2"), ["talos/wk-1/return"]);
+fn nodes_that_kubernetes_does_not_list_register_before_they_are_drained() {
+    let mut observed = running(&cluster(3, 2, "4G"));
+    registered(&mut observed).unwrap().nodes.remove("wk-1");
+    let plan = plan(&cluster(3, 2, "5G"), &observed);
+    assert_eq!(after(&plan, "node/wk-1/drain"), ["node/wk-1/register"]);
+    assert_eq!(before(&plan, "wk-2"), ["node/wk-1/uncordon"]);
 }
 
 #[test]
-fn a_carried_out_rollout_leaves_nothing_to_do() {
-    let mut world = settled(&cluster(3, 5, "4G"));
+fn an_executed_rollout_leaves_nothing_to_do() {
+    let mut observed = settled(&cluster(3, 5, "4G"));
     let changed = cluster(3, 5, "5G");
-    let first = within(&changed, &world, &window(2));
-    carry_out(&changed, &first, &mut world, usize::MAX);
-    let second = plan(&changed, &world);
+    let first = within(&changed, &observed, &window(2));
+    carry_out(&changed, &first, &mut observed, usize::MAX);
+    let second = plan(&changed, &observed);
     assert!(second.is_empty(), "{}", show::text(&second));
+}
+
+/// A worker is stopped, the VM of a control plane is lost, and another worker gets an option that a running VM accepts at once.
+#[test]
+fn changes_of_running_vms_come_after_all_repairs() {
+    let mut observed = running(&home());
+    observed.pve.vms.get_mut(&vmid(303)).unwrap().is_running = false;
+    observed.pve.vms.remove(&vmid(301)).unwrap();
+    observed.pve.resources.guests.retain(|guest| guest.vmid != vmid(301));
+    for name in ["wk-1", "cp-2"] {
+        observed.nodes.insert(name.to_owned(), TalosSeen::Nothing("no route".to_owned()));
+    }
+    let changed = home_with("ip: 10.0.0.22}", "ip: 10.0.0.22, tags: [blue]}");
+    let plan = within(&changed, &observed, &Scope::default());
+    let after = after(&plan, "vm/wk-2/change");
+    assert!(after.contains(&"talos/wk-1/join") && after.contains(&"talos/cp-2/join"), "{after:?}");
 }

@@ -117,33 +117,33 @@ pub(crate) fn single(settings: &str) -> Desired {
     ))
 }
 
-pub(crate) fn plan(desired: &Desired, world: &Observed) -> Plan {
+pub(crate) fn plan(desired: &Desired, observed: &Observed) -> Plan {
     plan_with(
         desired,
-        world,
+        observed,
         PlanOptions { has_client_files: true, was_up: true, was_bootstrapped: false },
     )
 }
 
 /// The plan without the warning about configs that are sent to maintenance mode. Every plan of a new cluster with `boot:
 /// cloudinit` has this warning, and most tests do not need it (see `unproven.rs`).
-pub(crate) fn plan_with(desired: &Desired, world: &Observed, options: PlanOptions) -> Plan {
-    let mut plan = planning::plan(desired, world, options);
+pub(crate) fn plan_with(desired: &Desired, observed: &Observed, options: PlanOptions) -> Plan {
+    let mut plan = planning::plan(desired, observed, options);
     let is_it = |message: &str| message.contains("in maintenance mode, which cannot prove");
     plan.findings.retain(|finding| !is_it(&finding.message));
     plan
 }
 
-pub(crate) fn whole_plan(desired: &Desired, world: &Observed) -> Plan {
+pub(crate) fn whole_plan(desired: &Desired, observed: &Observed) -> Plan {
     planning::plan(
         desired,
-        world,
+        observed,
         PlanOptions { has_client_files: true, was_up: true, was_bootstrapped: false },
     )
 }
 
-pub(crate) fn text(desired: &Desired, world: &Observed) -> String {
-    show::text(&plan(desired, world))
+pub(crate) fn text(desired: &Desired, observed: &Observed) -> String {
+    show::text(&plan(desired, observed))
 }
 
 pub(crate) fn ids(plan: &Plan) -> Vec<&str> {

@@ -8,12 +8,12 @@ use talmox_plan::observed::{
 use talmox_plan::plan::{Action, Meanwhile, Plan, StepId, VipBringer};
 use talmox_plan::planning::{PlanOptions, leads_around};
 
+use crate::observed_state::{empty, settled};
 use crate::support::{errors, home, home_with, ids, plan, warnings};
-use crate::world::{empty, settled};
 
 const HOLDER: &str = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: vip}\n\
     spec: {template: {spec: {containers: [{name: a, image: 'ghcr.io/kube-vip/kube-vip:v1'}]}}}\n";
-const NOBODY: &str =
+const NO_HOLDER: &str =
     "network.vip: no component holds 10.0.0.20: it is left to kube-vip, which no add-on brings";
 
 fn left() -> Desired {
@@ -22,20 +22,24 @@ fn left() -> Desired {
 
 /// A running cluster whose shared address does not answer.
 fn silent(desired: &Desired) -> Observed {
-    let mut world = settled(desired);
+    let mut observed = settled(desired);
     let nodes = desired.nodes.iter().map(|node| node.name.clone()).collect();
-    world.kubernetes = KubernetesSeen::Answers(Registered { nodes, ..Registered::default() });
-    world.vip = VipSeen::Silent;
-    world
+    observed.kubernetes = KubernetesSeen::Answers(Registered { nodes, ..Registered::default() });
+    observed.vip = VipSeen::Silent;
+    observed
 }
 
 /// The cluster with an add-on that is applied and does not differ from its manifests.
-fn with_addon(mut desired: Desired, mut world: Observed, read: AddonRead) -> (Desired, Observed) {
-    desired.addons.push(Addon { name: "edge".to_owned(), source: AddonSource::Texts(vec![]) });
-    world.addons.read.insert("edge".to_owned(), read);
+fn with_addon(
+    mut desired: Desired,
+    mut observed: Observed,
+    read: AddonRead,
+) -> (Desired, Observed) {
+    desired.addons.push(Addon::new("edge", AddonSource::Texts(vec![])));
+    observed.addons.read.insert("edge".to_owned(), read);
     let seen = AddonSeen { is_noted: true, changes: vec![], refusals: vec![] };
-    world.addons.known.insert("edge".to_owned(), seen);
-    (desired, world)
+    observed.addons.known.insert("edge".to_owned(), seen);
+    (desired, observed)
 }
 
 fn objects(text: &str) -> AddonRead {
@@ -66,20 +70,20 @@ fn after<'p>(plan: &'p Plan, step: &str) -> Vec<&'p str> {
 }
 
 #[test]
-fn whoever_holds_it_the_address_must_be_free() {
-    let mut world = empty();
+fn a_shared_address_must_be_free_with_any_holder() {
+    let mut observed = empty();
     let who = "the Kubernetes API of another cluster".to_owned();
-    world.vip = VipSeen::Answers(PortSeen::Other(who));
-    let told = errors(&plan(&left(), &world));
-    assert_eq!(told, errors(&plan(&home(), &world)));
-    assert_eq!(told.len(), 1, "{told:?}");
+    observed.vip = VipSeen::Answers(PortSeen::Other(who));
+    let reported = errors(&plan(&left(), &observed));
+    assert_eq!(reported, errors(&plan(&home(), &observed)));
+    assert_eq!(reported.len(), 1, "{reported:?}");
 }
 
 #[test]
-fn it_is_looked_at_after_the_add_ons() {
-    let (desired, mut world) = with_addon(left(), empty(), objects(HOLDER));
-    world.addons.known.clear();
-    let plan = plan(&desired, &world);
+fn the_shared_address_is_checked_after_the_add_ons() {
+    let (desired, mut observed) = with_addon(left(), empty(), objects(HOLDER));
+    observed.addons.known.clear();
+    let plan = plan(&desired, &observed);
     assert_eq!(bringer(&plan), Some(VipBringer::Addon("edge".to_owned())));
     assert_eq!(after(&plan, "vip"), ["addon/edge", "cluster/health"]);
     assert_eq!(after(&plan, "vip/kubeconfig"), ["kubeconfig", "vip"]);
@@ -89,18 +93,18 @@ fn it_is_looked_at_after_the_add_ons() {
 }
 
 #[test]
-fn that_nobody_brings_it_is_told_and_not_waited_for() {
+fn a_shared_address_without_a_holder_is_reported_and_not_waited_for() {
     let desired = left();
     let fresh = plan(&desired, &empty());
     assert_eq!(
         (bringer(&fresh), warnings(&fresh)),
-        (Some(VipBringer::Nobody), vec![NOBODY.into()])
+        (Some(VipBringer::Nobody), vec![NO_HOLDER.into()])
     );
-    let world = silent(&desired);
-    assert!(leads_around(&desired, &world) && !leads_around(&home(), &world));
-    let later = plan(&desired, &world);
-    assert_eq!((ids(&later), warnings(&later)), (vec![], vec![NOBODY.into()]));
-    let there = Observed { vip: VipSeen::Answers(PortSeen::ThisCluster), ..world };
+    let observed = silent(&desired);
+    assert!(leads_around(&desired, &observed) && !leads_around(&home(), &observed));
+    let later = plan(&desired, &observed);
+    assert_eq!((ids(&later), warnings(&later)), (vec![], vec![NO_HOLDER.into()]));
+    let there = Observed { vip: VipSeen::Answers(PortSeen::ThisCluster), ..observed };
     assert!(!leads_around(&desired, &there));
     assert!(plan(&desired, &there).is_empty() && plan(&desired, &there).findings.is_empty());
     // A user installed a holder by hand, and kubeconfig still contains the address of a control plane.
@@ -111,7 +115,7 @@ fn that_nobody_brings_it_is_told_and_not_waited_for() {
 }
 
 #[test]
-fn who_may_bring_it_is_waited_for_as_long_as_it_is_silent() {
+fn a_shared_address_is_waited_for_if_an_add_on_may_hold_it() {
     let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
     let chart = "apiVersion: helm.cattle.io/v1\nkind: HelmChart\nmetadata: {name: a}\n\
         spec: {chart: kube-vip}\n";
@@ -122,8 +126,8 @@ fn who_may_bring_it_is_waited_for_as_long_as_it_is_silent() {
         (objects(chart), Some(VipBringer::Perhaps)),
         (unread, Some(VipBringer::Perhaps)),
     ] {
-        let (desired, world) = with_addon(left(), silent(&left()), read);
-        let plan = plan(&desired, &world);
+        let (desired, observed) = with_addon(left(), silent(&left()), read);
+        let plan = plan(&desired, &observed);
         assert_eq!(bringer(&plan), expected);
         let steps: &[&str] = if expected.is_some() { &["vip", "vip/kubeconfig"] } else { &[] };
         assert_eq!(ids(&plan), steps);

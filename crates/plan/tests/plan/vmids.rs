@@ -6,8 +6,8 @@ use talmox_plan::desired::Desired;
 use talmox_plan::observed::Observed;
 use talmox_plan::planning::{self, DestroyOptions, future_locations};
 
+use crate::observed_state::{carry_out, empty, foreign, settled};
 use crate::support::{HEAD, desired, plan};
-use crate::world::{carry_out, empty, foreign, settled};
 
 const PLANES: &str = "controlplane:\n  - {name: cp-1, ip: 10.0.0.11}\n";
 const WORKERS: &str =
@@ -46,7 +46,7 @@ fn numbered_names_get_the_start_of_the_range() {
 }
 
 #[test]
-fn inserting_and_removing_nodes_moves_no_other() {
+fn inserting_and_removing_nodes_keeps_other_vmids() {
     let before = with(PLANES, WORKERS);
     for name in ["wk-3", "wk-0", "extra", "atlas"] {
         let first = format!("workers:\n  - {{name: {name}, ip: 10.0.0.29}}");
@@ -92,8 +92,42 @@ fn vmids_do_not_depend_on_which_vms_exist() {
     }
 }
 
+/// Two nodes have the same role and number. The vmid of one never becomes the vmid of the other: not by their order, not by the
+/// order in which they were added, and not after `destroy` and `up`.
 #[test]
-fn a_foreign_vm_moves_only_the_node_that_has_its_vmid() {
+fn nodes_with_the_same_role_and_number_never_swap_their_vmids() {
+    let workers = |names: &[&str]| -> String {
+        let entry = |name: &&str| {
+            let last = if name.starts_with("wk") { 21 } else { 22 };
+            format!("  - {{name: {name}, ip: 10.0.0.{last}}}\n")
+        };
+        let entries: String = names.iter().map(entry).collect();
+        format!("workers:\n{entries}")
+    };
+    let (one, other) = ("wk-1", "gpu-1");
+    let both = with(PLANES, &workers(&[one, other]));
+    let found = numbers(&both, &empty());
+    assert_eq!(numbers(&with(PLANES, &workers(&[other, one])), &empty()), found);
+    // Both are derived from the full names, in the second half of the range.
+    for name in [one, other] {
+        assert!((350..=399).contains(&found[name]), "{found:?}");
+    }
+    for (first, second) in [(one, other), (other, one)] {
+        let single = with(PLANES, &workers(&[first]));
+        let mut observed = settled(&single);
+        assert_eq!(numbers(&single, &observed)[first], 303);
+        let added = plan(&both, &observed);
+        carry_out(&both, &added, &mut observed, usize::MAX);
+        let grown = numbers(&both, &observed);
+        assert_eq!((grown[first], grown[second]), (303, found[second]), "existing VMs keep theirs");
+        let end = planning::destroy(&both, &observed, DestroyOptions::default());
+        carry_out(&both, &end, &mut observed, usize::MAX);
+        assert_eq!(numbers(&both, &observed), found);
+    }
+}
+
+#[test]
+fn a_foreign_vm_changes_only_the_vmid_of_one_node() {
     let desired = with(PLANES, WORKERS);
     let mut observed = empty();
     foreign(&mut observed, 303, "mail", "");

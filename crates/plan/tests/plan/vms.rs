@@ -7,11 +7,12 @@ use talmox_plan::ownership::{FirstRole, Marker, Owner, Stage};
 use talmox_plan::plan::{Action, Class, Left, Object, Plan};
 use talmox_plan::planning::{self, PlanOptions};
 use talmox_pve_types::config::{VmConfig, VmOptions};
+use talmox_pve_types::property::Tags;
 
+use crate::observed_state::{carry_out, config_of, empty, foreign, put, settled, vmid};
 use crate::support::{
     HEAD, HOME, desired, desired_of, errors, home, home_with, ids, plan, single, token,
 };
-use crate::world::{carry_out, config_of, empty, foreign, put, settled, vmid};
 
 fn created(plan: &Plan) -> Vec<&VmOptions> {
     let steps = plan.steps.iter();
@@ -24,13 +25,13 @@ fn created(plan: &Plan) -> Vec<&VmOptions> {
 }
 
 #[test]
-fn a_vm_by_cloudinit() {
+fn a_vm_with_a_cloudinit_drive() {
     let desired = single("vlan: 40, nics: [{bridge: vmbr1, ip: 10.9.0.1/24}, {bridge: vmbr2}]");
     assert_debug_snapshot!(created(&plan(&desired, &empty())));
 }
 
 #[test]
-fn a_vm_by_cidata() {
+fn a_vm_with_a_cidata_volume() {
     assert_debug_snapshot!(created(&plan(
         &single("boot: cidata, disk_bus: sata, tpm: true"),
         &empty()
@@ -38,7 +39,7 @@ fn a_vm_by_cidata() {
 }
 
 #[test]
-fn a_vm_by_meta_has_no_drive_beside_its_disk() {
+fn a_vm_of_the_boot_way_meta_has_only_its_disk() {
     let plan = plan(&single("boot: meta"), &empty());
     let options = created(&plan)[0];
     assert!(options.get("ide2").is_none() && options.get("ipconfig0").is_none());
@@ -46,7 +47,7 @@ fn a_vm_by_meta_has_no_drive_beside_its_disk() {
 }
 
 #[test]
-fn tags_wait_for_the_pool() {
+fn tags_are_not_set_at_creation() {
     for options in created(&plan(&home(), &empty())) {
         assert!(options.get("tags").is_none(), "{options:?}");
     }
@@ -65,20 +66,20 @@ fn another_system_keeps_its_volume() {
     assert!(ids.contains(&"ubuntu/u-1/up") && !ids.contains(&"vm/u-1/detach-config"), "{ids:?}");
     assert!(!ids.contains(&"etcd/bootstrap"), "{ids:?}");
     // If the node did not answer in an earlier run, the plan waits for it again.
-    let mut world = settled(&desired);
-    assert!(plan(&desired, &world).is_empty());
-    world.silent.insert("u-1".to_owned(), "its guest agent does not answer".to_owned());
-    let again = plan(&desired, &world);
+    let mut observed = settled(&desired);
+    assert!(plan(&desired, &observed).is_empty());
+    observed.silent.insert("u-1".to_owned(), "its guest agent does not answer".to_owned());
+    let again = plan(&desired, &observed);
     assert_eq!(crate::support::ids(&again), ["ubuntu/u-1/up"]);
     assert_eq!(again.changes.len(), 1);
 }
 
 #[test]
-fn numbers_come_from_the_range_and_skip_what_is_taken() {
-    let mut world = empty();
-    foreign(&mut world, 303, "mail", "");
-    crate::world::taken(&mut world, 305);
-    let changes = plan(&home(), &world).changes;
+fn vmids_come_from_the_range_and_skip_those_in_use() {
+    let mut observed = empty();
+    foreign(&mut observed, 303, "mail", "");
+    crate::observed_state::taken(&mut observed, 305);
+    let changes = plan(&home(), &observed).changes;
     let numbers: Vec<String> = changes
         .iter()
         .flat_map(|change| &change.fields)
@@ -103,34 +104,34 @@ fn control_planes_are_spread_over_hosts() {
 
 /// Asserts that another cluster does not change the VMs of the home cluster.
 fn untouched(desired: &Desired, reason: &str) {
-    let mut world = settled(&home());
+    let mut observed = settled(&home());
     for number in 300..305 {
-        crate::world::taken(&mut world, number);
+        crate::observed_state::taken(&mut observed, number);
     }
-    let plan = plan(desired, &world);
+    let plan = plan(desired, &observed);
     assert!(!errors(&plan).is_empty(), "{reason}");
     let own = talmox_plan::planning::destroy(
         desired,
-        &world,
+        &observed,
         talmox_plan::planning::DestroyOptions::default(),
     );
     assert!(own.steps.is_empty(), "{reason}: {:?}", ids(&own));
 }
 
 #[test]
-fn a_cluster_of_the_same_name_is_another_one() {
+fn vms_of_another_cluster_of_the_same_name_are_foreign() {
     let text = format!("{HEAD}{HOME}");
     untouched(&desired_of(&text, "another id", token()), "same names, same numbers, other id");
 }
 
 #[test]
-fn marker_and_uuid_must_both_agree() {
+fn an_owned_vm_has_the_marker_and_the_uuid() {
     let desired = home();
-    let mut world = settled(&desired);
+    let mut observed = settled(&desired);
     let smbios = VmOptions::new().set("smbios1", "uuid=00000000-0000-4000-8000-000000000000");
-    put(&mut world.pve, vmid(300), &smbios, &[]);
-    crate::world::taken(&mut world, 300);
-    let plan = plan(&desired, &world);
+    put(&mut observed.pve, vmid(300), &smbios, &[]);
+    crate::observed_state::taken(&mut observed, 300);
+    let plan = plan(&desired, &observed);
     let taken = "cp-1: vmid 300 is used by another VM (cp-1), which talmox does not manage";
     let why = format!(
         "it has the marker of this node, but the UUID 00000000-0000-4000-8000-000000000000 and not {}",
@@ -139,8 +140,37 @@ fn marker_and_uuid_must_both_agree() {
     assert_eq!(errors(&plan), [format!("{taken}: {why}")]);
 }
 
+/// The only VM with the marker of a node has another UUID and another vmid.
 #[test]
-fn a_clone_has_no_uuid_of_ours_yet() {
+fn no_second_vm_is_created_beside_one_with_the_marker_of_the_node() {
+    let desired = home();
+    let mut world = settled(&desired);
+    let smbios = VmOptions::new().set("smbios1", "uuid=00000000-0000-4000-8000-000000000000");
+    put(&mut world.pve, vmid(303), &smbios, &[]);
+    let seen = world.pve.vms.remove(&vmid(303)).unwrap();
+    world.pve.vms.insert(vmid(350), seen);
+    world.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("no route".to_owned()));
+    let plan = plan(&desired, &world);
+    let found = errors(&plan);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with("wk-1: VM 350 has its marker, but the UUID 00000000-"),
+        "{found:?}"
+    );
+    assert!(plan.steps.iter().all(|step| step.node.as_deref() != Some("wk-1")), "{:?}", ids(&plan));
+    // Its notes were replaced. Its name and tags are those of the node, or only its name is.
+    for (tags, count) in [("home;talmox", 1), ("mine", 0)] {
+        let notes = VmOptions::new().description("web server").set("tags", tags);
+        put(&mut world.pve, vmid(350), &notes, &[]);
+        let found = errors(&crate::support::plan(&desired, &world));
+        assert_eq!(found.len(), count, "{found:?}");
+        let told = "wk-1: VM 350 has its name and the tags of the cluster";
+        assert!(found.iter().all(|error| error.starts_with(told)), "{found:?}");
+    }
+}
+
+#[test]
+fn a_new_clone_is_owned_by_its_marker_alone() {
     let identity = home().identity_of("cp-1");
     let marker = Marker {
         cluster: identity.cluster.clone(),
@@ -149,6 +179,8 @@ fn a_clone_has_no_uuid_of_ours_yet() {
         data: None,
         are_tags_rejected: false,
         first_role: None,
+        own_tags: Tags::default(),
+        notes: None,
     };
     let config = |marker: &Marker, name: &str| {
         let entries = [
@@ -166,16 +198,16 @@ fn a_clone_has_no_uuid_of_ours_yet() {
 
 /// A bootstrap relies on the markers of VMs that do not answer.
 #[test]
-fn a_vm_that_was_made_as_a_worker_does_not_become_a_control_plane() {
+fn a_vm_created_as_a_worker_does_not_become_a_control_plane() {
     let desired = home();
-    let world = settled(&desired);
+    let observed = settled(&desired);
     let role = |number: u32| {
-        Marker::find(config_of(&world.pve, vmid(number)).description()).unwrap().first_role
+        Marker::find(config_of(&observed.pve, vmid(number)).description()).unwrap().first_role
     };
     assert_eq!(role(300), Some(FirstRole::ControlPlane));
     assert_eq!(role(303), Some(FirstRole::Worker));
     let moved = home_with("workers:\n  - {name: wk-1", "  - {name: wk-1");
-    let kept = plan(&moved, &world);
+    let kept = plan(&moved, &observed);
     for name in ["wk-1", "wk-2"] {
         let object = Object::Vm(name.to_owned());
         let changes: Vec<_> = kept.changes.iter().filter(|one| one.object == object).collect();
@@ -185,23 +217,23 @@ fn a_vm_that_was_made_as_a_worker_does_not_become_a_control_plane() {
         assert!(!kept.steps.iter().any(|step| step.node.as_deref() == Some(name)), "{name}");
     }
     // A VM that was never started has no data, so its marker is written again.
-    let mut world = empty();
-    let steps = plan(&desired, &world);
+    let mut observed = empty();
+    let steps = plan(&desired, &observed);
     let is_made = |id: &&str| id.starts_with("vm/wk-1/create");
     let made = ids(&steps).iter().position(is_made).unwrap();
-    carry_out(&desired, &steps, &mut world, made + 1);
-    let rest = plan(&moved, &world);
+    carry_out(&desired, &steps, &mut observed, made + 1);
+    let rest = plan(&moved, &observed);
     assert!(!rest.changes.iter().any(|change| change.class == Class::Replace), "{rest:#?}");
 }
 
 #[test]
-fn people_may_write_around_the_marker() {
+fn users_may_write_notes_around_the_marker() {
     let desired = home();
-    let mut world = settled(&desired);
-    let text = config_of(&world.pve, vmid(300)).description().to_owned();
+    let mut observed = settled(&desired);
+    let text = config_of(&observed.pve, vmid(300)).description().to_owned();
     let notes = VmOptions::new().description(&format!("# My notes\n\n{text}\n\nmore"));
-    put(&mut world.pve, vmid(300), &notes, &[]);
-    assert!(plan(&desired, &world).is_empty());
+    put(&mut observed.pve, vmid(300), &notes, &[]);
+    assert!(plan(&desired, &observed).is_empty());
 
     let marker = Marker::find(&format!("a\n{text}\nb")).unwrap();
     assert_eq!(marker.to_string().parse(), Ok(marker.clone()));
@@ -213,52 +245,52 @@ fn people_may_write_around_the_marker() {
 }
 
 #[test]
-fn another_pinned_checksum_is_another_image() {
+fn another_pinned_checksum_needs_another_image() {
     let pinned =
         |digit: &str| single(&format!("image: {{checksum: 'sha256:{}'}}", digit.repeat(64)));
-    let fetched = |desired: &Desired, world: &Observed| {
-        let steps = plan(desired, world).steps;
+    let fetched = |desired: &Desired, observed: &Observed| {
+        let steps = plan(desired, observed).steps;
         let mut fetches = steps.into_iter().filter_map(|step| match step.action {
             Action::FetchImage(fetch) => Some((fetch.volume.to_string(), fetch.is_present)),
             _ => None,
         });
         fetches.next().unwrap()
     };
-    let mut world = empty();
+    let mut observed = empty();
     let first = pinned("a");
-    let steps = plan(&first, &world);
+    let steps = plan(&first, &observed);
     let image = steps.steps.iter().position(|step| matches!(step.action, Action::FetchImage(_)));
-    carry_out(&first, &steps, &mut world, image.unwrap() + 1);
-    let (name, is_present) = fetched(&first, &world);
+    carry_out(&first, &steps, &mut observed, image.unwrap() + 1);
+    let (name, is_present) = fetched(&first, &observed);
     assert!(is_present, "{name}");
-    let plain = fetched(&single("cores: 2"), &world);
+    let plain = fetched(&single("cores: 2"), &observed);
     assert_eq!(name, plain.0.replace(".qcow2", "-aaaaaaaaaaaa.qcow2"));
-    assert!(!plain.1, "what nobody pinned is another file");
-    let (other, is_present) = fetched(&pinned("b"), &world);
+    assert!(!plain.1, "an image without a pinned checksum is another file");
+    let (other, is_present) = fetched(&pinned("b"), &observed);
     assert!(!is_present && other != name, "{other}");
 }
 
 #[test]
-fn a_vm_that_does_not_run_and_changed_since_is_told_with_the_way_out() {
-    let mut world = settled(&home());
-    world.pve.vms.get_mut(&vmid(303)).unwrap().is_running = false;
-    world.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("timed out".to_owned()));
+fn a_stopped_vm_with_an_impossible_change_has_a_hint() {
+    let mut observed = settled(&home());
+    observed.pve.vms.get_mut(&vmid(303)).unwrap().is_running = false;
+    observed.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("timed out".to_owned()));
     // Memory can be changed before the start, but a disk cannot shrink.
     let changeable = home_with("name: wk-1", "memory: 8192, name: wk-1");
     let changed = home_with("name: wk-1", "disk: 20G, name: wk-1");
-    let told = |desired: &Desired, was_up: bool| {
+    let reported = |desired: &Desired, was_up: bool| {
         let plan = planning::plan(
             desired,
-            &world,
+            &observed,
             PlanOptions { has_client_files: true, was_up, was_bootstrapped: false },
         );
-        let told = plan.findings.into_iter().find(|finding| finding.subject == "wk-1");
-        told.and_then(|finding| finding.hint).unwrap_or_default()
+        let reported = plan.findings.into_iter().find(|finding| finding.subject == "wk-1");
+        reported.and_then(|finding| finding.hint).unwrap_or_default()
     };
-    let hint = told(&changed, false);
+    let hint = reported(&changed, false);
     assert!(hint.contains("undo them in the inventory"), "{hint}");
     assert!(!hint.contains("qm destroy"), "it may hold data: {hint}");
-    assert_eq!(told(&changed, true), "", "it was in the cluster");
-    assert_eq!(told(&changeable, false), "", "it is changed");
-    assert_eq!(told(&home(), false), "", "it is started");
+    assert_eq!(reported(&changed, true), "", "it was in the cluster");
+    assert_eq!(reported(&changeable, false), "", "it is changed");
+    assert_eq!(reported(&home(), false), "", "it is started");
 }

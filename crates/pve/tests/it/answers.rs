@@ -7,7 +7,7 @@ use talmox_pve::error::{Lost, NotSent, PveError};
 use talmox_pve::id::VmId;
 use tokio::net::TcpListener;
 
-use crate::server::{Deed, Server, data, json};
+use crate::server::{Reaction, Server, data, json};
 
 const VERSION: &str = r#"{"version":"9.1.6","release":"9.1"}"#;
 
@@ -28,12 +28,18 @@ async fn connections_are_reused_and_requests_have_no_body() {
     for _ in 0..3 {
         client.send(&cluster::version()).await.unwrap();
     }
-    let seen = server.seen();
-    assert!(seen.iter().all(|seen| seen.connection == 0), "one connection is enough");
-    assert_eq!(seen[0].line, "GET /api2/json/version");
-    assert_eq!(seen[0].header("host"), Some("pve.test:8006"));
-    assert_eq!(seen[0].header("authorization"), Some("PVEAPIToken=talmox@pve!ci=01234567-secret"));
-    assert_eq!((seen[0].header("content-length"), seen[0].header("content-type")), (None, None));
+    let requests = server.requests();
+    assert!(requests.iter().all(|request| request.connection == 0), "one connection is enough");
+    assert_eq!(requests[0].line, "GET /api2/json/version");
+    assert_eq!(requests[0].header("host"), Some("pve.test:8006"));
+    assert_eq!(
+        requests[0].header("authorization"),
+        Some("PVEAPIToken=talmox@pve!ci=01234567-secret")
+    );
+    assert_eq!(
+        (requests[0].header("content-length"), requests[0].header("content-type")),
+        (None, None)
+    );
 }
 
 #[tokio::test]
@@ -43,14 +49,14 @@ async fn writes_have_a_form_and_deletes_have_no_body() {
     let id = "talos".parse().unwrap();
     client.send(&pool::create(&id, Some("a & b"))).await.unwrap();
     client.send(&pool::delete(&id)).await.unwrap();
-    let seen = server.seen();
-    assert_eq!(seen[0].line, "POST /api2/json/pools");
-    assert_eq!(seen[0].header("content-type"), Some("application/x-www-form-urlencoded"));
-    assert_eq!(seen[0].text(), "poolid=talos&comment=a%20%26%20b");
-    assert_eq!(seen[1].line, "DELETE /api2/json/pools?poolid=talos");
-    assert_eq!(seen[1].header("content-length"), None);
+    let requests = server.requests();
+    assert_eq!(requests[0].line, "POST /api2/json/pools");
+    assert_eq!(requests[0].header("content-type"), Some("application/x-www-form-urlencoded"));
+    assert_eq!(requests[0].text(), "poolid=talos&comment=a%20%26%20b");
+    assert_eq!(requests[1].line, "DELETE /api2/json/pools?poolid=talos");
+    assert_eq!(requests[1].header("content-length"), None);
     client.send(&qemu::agent_ping(&vm())).await.unwrap();
-    assert_eq!(server.seen()[2].header("content-length"), Some("0"));
+    assert_eq!(server.requests()[2].header("content-length"), Some("0"));
 }
 
 #[tokio::test]
@@ -58,7 +64,7 @@ async fn the_reason_phrase_is_used_without_a_body() {
     let server = Server::start(|_, _| {
         let line =
             "HTTP/1.1 500 Configuration file 'nodes/pve1/qemu-server/300.conf' does not exist";
-        Deed::Say(format!("{line}\r\nContent-Length: 0\r\n\r\n"))
+        Reaction::Answer(format!("{line}\r\nContent-Length: 0\r\n\r\n"))
     })
     .await;
     let error = server.client().send(&qemu::config(&vm())).await.unwrap_err();
@@ -72,14 +78,14 @@ async fn the_reason_phrase_is_used_without_a_body() {
 
 #[tokio::test]
 async fn an_interrupted_read_is_sent_again() {
-    let server = Server::start(|_, nth| if nth == 0 { Deed::Cut } else { data(VERSION) }).await;
+    let server = Server::start(|_, nth| if nth == 0 { Reaction::Cut } else { data(VERSION) }).await;
     server.client().send(&cluster::version()).await.unwrap();
     assert_eq!(server.lines().len(), 2);
 }
 
 #[tokio::test]
 async fn an_interrupted_write_is_maybe_applied_and_not_sent_again() {
-    let server = Server::start(|_, _| Deed::Cut).await;
+    let server = Server::start(|_, _| Reaction::Cut).await;
     let error = server.client().send(&qemu::start(&vm())).await.unwrap_err();
     assert!(matches!(error, PveError::MaybeApplied { source: Lost::Cut(_), .. }), "{error:?}");
     assert!(!error.is_retryable());
@@ -88,7 +94,7 @@ async fn an_interrupted_write_is_maybe_applied_and_not_sent_again() {
 
 #[tokio::test]
 async fn an_unanswered_write_is_maybe_applied() {
-    let server = Server::start(|_, _| Deed::Hang).await;
+    let server = Server::start(|_, _| Reaction::Hang).await;
     let timeouts = Timeouts { answer: Duration::from_millis(100), ..Timeouts::default() };
     let client = Client::new(Settings { timeouts, ..server.settings() }).unwrap();
     let error = client.send(&qemu::start(&vm())).await.unwrap_err();
@@ -142,7 +148,7 @@ async fn reads_use_another_endpoint_when_a_gateway_fails() {
 
 #[tokio::test]
 async fn an_endpoint_that_timed_out_is_tried_last() {
-    let silent = Server::start(|_, _| Deed::Hang).await;
+    let silent = Server::start(|_, _| Reaction::Hang).await;
     let server = Server::start(|_, _| data(VERSION)).await;
     let settings = Settings {
         endpoints: vec![silent.endpoint(), server.endpoint()],
@@ -176,7 +182,7 @@ async fn a_connection_that_the_server_closed_is_not_used_for_a_write() {
     // The server answers the first request. At the second request, it closes the connection without an answer.
     let server = Server::start(|_, nth| match nth {
         0 => data(VERSION),
-        1 => Deed::Cut,
+        1 => Reaction::Cut,
         _ => data("null"),
     })
     .await;
@@ -185,14 +191,14 @@ async fn a_connection_that_the_server_closed_is_not_used_for_a_write() {
     // This read gets no answer, so the client sends it again on another connection.
     client.send(&pool::list()).await.unwrap();
     client.send(&pool::create(&"talos".parse().unwrap(), None)).await.unwrap();
-    let last = server.seen().pop().unwrap();
+    let last = server.requests().pop().unwrap();
     assert!(last.line.starts_with("POST") && last.connection != 0, "{last:?}");
 }
 
 #[tokio::test]
 async fn an_unreachable_node_is_distinguished_from_a_lost_answer() {
-    let server = Server::start(|seen, _| {
-        let is_start = seen.line.ends_with("/start");
+    let server = Server::start(|request, _| {
+        let is_start = request.line.ends_with("/start");
         json(if is_start { "596 Connection timed out" } else { "595 No route to host" }, "")
     })
     .await;

@@ -23,7 +23,7 @@ use tokio_rustls::server::TlsStream;
 
 /// Received request.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedRequest {
     /// Method and target.
     pub(crate) line: String,
     /// Headers, with names in lower case.
@@ -36,7 +36,7 @@ pub(crate) struct Seen {
     pub(crate) connection: usize,
 }
 
-impl Seen {
+impl ReceivedRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -47,9 +47,9 @@ impl Seen {
 }
 
 /// Reaction of the server to a request.
-pub(crate) enum Deed {
+pub(crate) enum Reaction {
     /// Sends these bytes and keeps the connection.
-    Say(String),
+    Answer(String),
     /// Closes the connection without an answer.
     Cut,
     /// Sends nothing and keeps the connection.
@@ -57,22 +57,22 @@ pub(crate) enum Deed {
 }
 
 /// Response with a JSON body.
-pub(crate) fn json(status: &str, body: &str) -> Deed {
-    Deed::Say(format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
+pub(crate) fn json(status: &str, body: &str) -> Reaction {
+    Reaction::Answer(format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
 }
 
 /// Response with the body `{"data": …}`.
-pub(crate) fn data(body: &str) -> Deed {
+pub(crate) fn data(body: &str) -> Reaction {
     json("200 OK", &format!(r#"{{"data":{body}}}"#))
 }
 
-type Handler = dyn Fn(&Seen, usize) -> Deed + Send + Sync;
+type Handler = dyn Fn(&ReceivedRequest, usize) -> Reaction + Send + Sync;
 
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) pem: String,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 /// Self-signed certificate of a server, with its key.
@@ -91,7 +91,7 @@ pub(crate) fn self_signed(name: &str) -> (Certificate, PrivateKey) {
 impl Server {
     /// Starts a server. The handler receives each request and its number, starting at 0.
     pub(crate) async fn start(
-        handler: impl Fn(&Seen, usize) -> Deed + Send + Sync + 'static,
+        handler: impl Fn(&ReceivedRequest, usize) -> Reaction + Send + Sync + 'static,
     ) -> Self {
         crate::trace::enable_callsites();
         let (certificate, key) = self_signed("pve.test");
@@ -105,9 +105,9 @@ impl Server {
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let seen = Arc::new(Mutex::new(vec![]));
+        let requests = Arc::new(Mutex::new(vec![]));
         let handler: Arc<Handler> = Arc::new(handler);
-        let log = Arc::clone(&seen);
+        let log = Arc::clone(&requests);
         tokio::spawn(async move {
             for connection in 0.. {
                 let (socket, _) = listener.accept().await.unwrap();
@@ -121,17 +121,17 @@ impl Server {
             }
         });
         let fingerprint = Fingerprint::of(certificate.as_der());
-        Self { address, fingerprint, pem: certificate.to_pem(), seen }
+        Self { address, fingerprint, pem: certificate.to_pem(), requests }
     }
 
     /// All requests received.
-    pub(crate) fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
+        self.requests.lock().unwrap().clone()
     }
 
     /// Request lines of all requests.
     pub(crate) fn lines(&self) -> Vec<String> {
-        self.seen().into_iter().map(|seen| seen.line).collect()
+        self.requests().into_iter().map(|request| request.line).collect()
     }
 
     pub(crate) fn endpoint(&self) -> Endpoint {
@@ -163,7 +163,7 @@ async fn serve(
     socket: TcpStream,
     connection: usize,
     handler: Arc<Handler>,
-    log: Arc<Mutex<Vec<Seen>>>,
+    log: Arc<Mutex<Vec<ReceivedRequest>>>,
 ) {
     // A client that does not trust the server closes the connection here.
     let Ok(mut stream) = acceptor.accept(socket).await else { return };
@@ -175,15 +175,15 @@ async fn serve(
             log.len() - 1
         };
         match handler(&request, nth) {
-            Deed::Say(text) => stream.write_all(text.as_bytes()).await.unwrap(),
-            Deed::Cut => return,
-            Deed::Hang => std::future::pending().await,
+            Reaction::Answer(text) => stream.write_all(text.as_bytes()).await.unwrap(),
+            Reaction::Cut => return,
+            Reaction::Hang => std::future::pending().await,
         }
     }
 }
 
 /// Reads one request; `None` if the client closed the connection.
-async fn read(stream: &mut TlsStream<TcpStream>) -> Option<Seen> {
+async fn read(stream: &mut TlsStream<TcpStream>) -> Option<ReceivedRequest> {
     let mut head = vec![];
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await.ok()?);
@@ -195,15 +195,19 @@ async fn read(stream: &mut TlsStream<TcpStream>) -> Option<Seen> {
         let (name, value) = line.split_once(": ")?;
         Some((name.to_lowercase(), value.to_owned()))
     };
-    let mut seen = Seen { line, headers: lines.filter_map(pair).collect(), ..Seen::default() };
-    assert_eq!(seen.header("transfer-encoding"), None, "Proxmox takes nothing in chunks");
-    let length: u64 = seen.header("content-length").map_or(0, |length| length.parse().unwrap());
+    let mut request = ReceivedRequest {
+        line,
+        headers: lines.filter_map(pair).collect(),
+        ..ReceivedRequest::default()
+    };
+    assert_eq!(request.header("transfer-encoding"), None, "Proxmox takes nothing in chunks");
+    let length: u64 = request.header("content-length").map_or(0, |length| length.parse().unwrap());
     let mut buffer = vec![0; 64 * 1024];
     let (mut first, mut last) = (vec![], vec![]);
-    while seen.length < length {
-        let most = usize::try_from(length - seen.length).unwrap().min(buffer.len());
+    while request.length < length {
+        let most = usize::try_from(length - request.length).unwrap().min(buffer.len());
         let count = stream.read(&mut buffer[..most]).await.ok().filter(|count| *count > 0)?;
-        seen.length += count as u64;
+        request.length += count as u64;
         let mut bytes = &buffer[..count];
         if first.len() < 1024 {
             let (head, tail) = bytes.split_at(bytes.len().min(1024 - first.len()));
@@ -213,6 +217,6 @@ async fn read(stream: &mut TlsStream<TcpStream>) -> Option<Seen> {
         last.extend_from_slice(bytes);
         last.drain(..last.len().saturating_sub(1024));
     }
-    seen.body = [first, last].concat();
-    Some(seen)
+    request.body = [first, last].concat();
+    Some(request)
 }

@@ -6,7 +6,7 @@ use talmox_pve::api::{cluster, pool};
 use talmox_pve::client::{Client, Credentials, Settings};
 use talmox_pve::error::{NotSent, PveError};
 
-use crate::server::{Deed, Seen, Server, data, json};
+use crate::server::{Reaction, ReceivedRequest, Server, data, json};
 
 const LOGIN: &str = "POST /api2/json/access/ticket";
 const VERSION: &str = r#"{"version":"9.1.6"}"#;
@@ -19,54 +19,58 @@ fn client(server: &Server, clock: Clock) -> Client {
     Client::new(Settings { credentials, clock, ..server.settings() }).unwrap()
 }
 
-fn ticket(nth: usize) -> Deed {
+fn ticket(nth: usize) -> Reaction {
     data(&format!(r#"{{"ticket":"PVE:root@pam:{nth}::x","CSRFPreventionToken":"csrf-{nth}"}}"#))
 }
 
-fn refused() -> Deed {
-    Deed::Say("HTTP/1.1 401 No ticket\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_owned())
+fn rejected() -> Reaction {
+    Reaction::Answer(
+        "HTTP/1.1 401 No ticket\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_owned(),
+    )
 }
 
-fn has_ticket(seen: &Seen, nth: usize) -> bool {
-    seen.header("cookie") == Some(&format!("PVEAuthCookie=PVE%3Aroot%40pam%3A{nth}%3A%3Ax"))
+fn has_ticket(request: &ReceivedRequest, nth: usize) -> bool {
+    request.header("cookie") == Some(&format!("PVEAuthCookie=PVE%3Aroot%40pam%3A{nth}%3A%3Ax"))
 }
 
 #[tokio::test]
 async fn one_login_is_used_for_all_requests() {
-    let server =
-        Server::start(|seen, nth| if seen.line == LOGIN { ticket(nth) } else { data("null") })
-            .await;
+    let server = Server::start(
+        |request, nth| if request.line == LOGIN { ticket(nth) } else { data("null") },
+    )
+    .await;
     let client = client(&server, Clock::real());
     client.send(&pool::list()).await.unwrap();
     client.send(&pool::create(&"talos".parse().unwrap(), None)).await.unwrap();
-    let seen = server.seen();
-    assert_eq!(seen.len(), 3);
-    assert_eq!(seen[0].text(), "username=root%40pam&password=hunter2");
-    assert_eq!(seen[0].header("cookie"), None);
-    assert!(has_ticket(&seen[1], 0) && has_ticket(&seen[2], 0));
-    assert_eq!(seen[2].header("csrfpreventiontoken"), Some("csrf-0"));
+    let requests = server.requests();
+    assert_eq!(requests.len(), 3);
+    assert_eq!(requests[0].text(), "username=root%40pam&password=hunter2");
+    assert_eq!(requests[0].header("cookie"), None);
+    assert!(has_ticket(&requests[1], 0) && has_ticket(&requests[2], 0));
+    assert_eq!(requests[2].header("csrfpreventiontoken"), Some("csrf-0"));
 }
 
 #[tokio::test]
 async fn a_rejected_ticket_is_renewed_once() {
-    let server = Server::start(|seen, nth| match seen.line.as_str() {
+    let server = Server::start(|request, nth| match request.line.as_str() {
         LOGIN => ticket(nth),
-        _ if has_ticket(seen, 0) => refused(),
+        _ if has_ticket(request, 0) => rejected(),
         _ => data(VERSION),
     })
     .await;
     client(&server, Clock::real()).send(&cluster::version()).await.unwrap();
-    let seen = server.seen();
+    let requests = server.requests();
     let get = "GET /api2/json/version";
     assert_eq!(server.lines(), [LOGIN, get, LOGIN, get]);
-    assert!(seen[2].text().ends_with("password=hunter2"), "not with the rejected ticket");
-    assert!(has_ticket(&seen[3], 2));
+    assert!(requests[2].text().ends_with("password=hunter2"), "not with the rejected ticket");
+    assert!(has_ticket(&requests[3], 2));
 }
 
 #[tokio::test]
 async fn a_second_rejection_is_an_error() {
     let server =
-        Server::start(|seen, nth| if seen.line == LOGIN { ticket(nth) } else { refused() }).await;
+        Server::start(|request, nth| if request.line == LOGIN { ticket(nth) } else { rejected() })
+            .await;
     let error = client(&server, Clock::real()).send(&cluster::version()).await.unwrap_err();
     assert!(error.is_auth(), "{error:?}");
     assert_eq!(server.lines().len(), 4);
@@ -74,9 +78,9 @@ async fn a_second_rejection_is_an_error() {
 
 #[tokio::test]
 async fn several_rejected_requests_share_one_renewal() {
-    let server = Server::start(|seen, nth| match seen.line.as_str() {
+    let server = Server::start(|request, nth| match request.line.as_str() {
         LOGIN => ticket(nth),
-        _ if has_ticket(seen, 0) => refused(),
+        _ if has_ticket(request, 0) => rejected(),
         _ => data(VERSION),
     })
     .await;
@@ -90,16 +94,17 @@ async fn several_rejected_requests_share_one_renewal() {
 
 #[tokio::test]
 async fn an_old_ticket_is_renewed_with_itself() {
-    let server =
-        Server::start(|seen, nth| if seen.line == LOGIN { ticket(nth) } else { data(VERSION) })
-            .await;
+    let server = Server::start(
+        |request, nth| if request.line == LOGIN { ticket(nth) } else { data(VERSION) },
+    )
+    .await;
     let clock = Clock::scaled(100_000.0);
     let client = client(&server, clock);
     client.send(&cluster::version()).await.unwrap();
     clock.sleep(Duration::from_hours(2)).await;
     client.send(&cluster::version()).await.unwrap();
-    let seen = server.seen();
-    let renewal = seen.iter().skip(1).find(|seen| seen.line == LOGIN).unwrap();
+    let requests = server.requests();
+    let renewal = requests.iter().skip(1).find(|request| request.line == LOGIN).unwrap();
     assert!(renewal.text().contains("password=PVE%3Aroot%40pam%3A"), "{}", renewal.text());
 }
 
@@ -120,7 +125,7 @@ async fn a_failed_login_is_reported_as_not_sent() {
     let error = client(&server, Clock::real()).send(&request).await.unwrap_err();
     assert!(matches!(error, PveError::NotSent { source: NotSent::Login(_), .. }), "{error:?}");
 
-    let server = Server::start(|_, _| Deed::Cut).await;
+    let server = Server::start(|_, _| Reaction::Cut).await;
     let error = client(&server, Clock::real()).send(&request).await.unwrap_err();
     assert!(matches!(error, PveError::NotSent { source: NotSent::Login(_), .. }), "{error:?}");
     assert_eq!(server.lines(), [LOGIN, LOGIN], "a login can be tried again");

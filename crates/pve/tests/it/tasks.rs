@@ -7,41 +7,41 @@ use talmox_pve::client::{Client, Limits, Settings, TaskDone};
 use talmox_pve::error::{Lost, PveError};
 use talmox_pve::id::{Upid, VmId};
 
-use crate::server::{Deed, Server, data, json};
+use crate::server::{Reaction, Server, data, json};
 
 /// UPID of a task on another node than the node in the request.
 const UPID: &str = "UPID:pve2:0000ABCD:123456789:65F0C0DE:qmstart:300:talmox@pve!ci:";
 /// Ten hours on a clock that is a thousand times as fast, which is about half a minute of real time.
-const PATIENCE: Duration = Duration::from_hours(10);
+const TIMEOUT: Duration = Duration::from_hours(10);
 
 fn vm() -> qemu::Vm {
     qemu::Vm::new(&"pve1".parse().unwrap(), VmId::new(300).unwrap())
 }
 
-fn stopped(exit: &str) -> Deed {
+fn stopped(exit: &str) -> Reaction {
     data(&format!(r#"{{"status":"stopped","exitstatus":"{exit}"}}"#))
 }
 
-fn running() -> Deed {
+fn running() -> Reaction {
     data(r#"{"status":"running"}"#)
 }
 
-fn no_such_task() -> Deed {
+fn no_such_task() -> Reaction {
     let body = r#"{"data":null,"message":"Parameter verification failed.\n","errors":{"upid":"no such task"}}"#;
     json("400 Parameter verification failed.", body)
 }
 
 /// Server that starts a task, and then gives the answers to the status requests one after the other.
-async fn with_task(answers: impl Fn(usize) -> Deed + Send + Sync + 'static) -> Server {
+async fn with_task(answers: impl Fn(usize) -> Reaction + Send + Sync + 'static) -> Server {
     let asked = AtomicUsize::new(0);
-    Server::start(move |seen, _| {
-        if seen.line.ends_with("/status/start") {
+    Server::start(move |request, _| {
+        if request.line.ends_with("/status/start") {
             return data(&format!("{UPID:?}"));
         }
-        if seen.line.contains("/log?") {
+        if request.line.contains("/log?") {
             let number = |key: &str| -> u64 {
-                let start = seen.line.find(key).unwrap() + key.len();
-                seen.line[start..].split('&').next().unwrap().parse().unwrap()
+                let start = request.line.find(key).unwrap() + key.len();
+                request.line[start..].split('&').next().unwrap().parse().unwrap()
             };
             let (start, limit) = (number("start="), number("limit="));
             let line = |n: u64| format!(r#"{{"n":{n},"t":"line {n}"}}"#);
@@ -49,9 +49,9 @@ async fn with_task(answers: impl Fn(usize) -> Deed + Send + Sync + 'static) -> S
             return json("200 OK", &format!(r#"{{"data":[{}],"total":40}}"#, lines.join(",")));
         }
         assert!(
-            seen.line.starts_with("GET /api2/json/nodes/pve2/tasks/UPID%3Apve2%3A"),
+            request.line.starts_with("GET /api2/json/nodes/pve2/tasks/UPID%3Apve2%3A"),
             "{}",
-            seen.line
+            request.line
         );
         answers(asked.fetch_add(1, Ordering::Relaxed))
     })
@@ -59,7 +59,7 @@ async fn with_task(answers: impl Fn(usize) -> Deed + Send + Sync + 'static) -> S
 }
 
 async fn run(server: &Server) -> Result<TaskDone, PveError> {
-    server.client().run(&qemu::start(&vm()), PATIENCE).await
+    server.client().run(&qemu::start(&vm()), TIMEOUT).await
 }
 
 #[tokio::test]
@@ -67,7 +67,7 @@ async fn a_task_is_followed_to_its_end() {
     let server = with_task(|nth| match nth {
         0 | 1 => no_such_task(),
         2 => running(),
-        3 => Deed::Cut,
+        3 => Reaction::Cut,
         4 => json("596 Connection timed out", ""),
         5 => stopped("unexpected status"),
         _ => stopped("WARNINGS: 2"),
@@ -144,8 +144,8 @@ async fn the_number_of_tasks_per_host_is_limited() {
     let seen_most = Arc::clone(&most);
     let now = AtomicUsize::new(0);
     let asked = AtomicUsize::new(0);
-    let server = Server::start(move |seen, _| {
-        if seen.line.ends_with("/status/start") {
+    let server = Server::start(move |request, _| {
+        if request.line.ends_with("/status/start") {
             let running = now.fetch_add(1, Ordering::SeqCst) + 1;
             seen_most.fetch_max(running, Ordering::SeqCst);
             return data(&format!("{UPID:?}"));
@@ -160,7 +160,7 @@ async fn the_number_of_tasks_per_host_is_limited() {
     let limits = Limits { per_host: 2, ..Limits::default() };
     let client = Client::new(Settings { limits, ..server.settings() }).unwrap();
     let request = qemu::start(&vm());
-    let one = || client.run(&request, PATIENCE);
+    let one = || client.run(&request, TIMEOUT);
     let done = tokio::join!(one(), one(), one(), one(), one());
     for done in <[_; 5]>::from(done) {
         done.unwrap();
@@ -172,42 +172,43 @@ async fn the_number_of_tasks_per_host_is_limited() {
 #[tokio::test]
 async fn a_log_is_read_while_its_task_runs() {
     let asked = AtomicUsize::new(0);
-    let server = Server::start(move |seen, _| {
-        if !seen.line.contains("/log?") {
+    let server = Server::start(move |request, _| {
+        if !request.line.contains("/log?") {
             return if asked.load(Ordering::SeqCst) < 2 { running() } else { stopped("OK") };
         }
         let nth = asked.fetch_add(1, Ordering::SeqCst);
         if nth == 0 {
-            assert!(seen.line.contains("/log?start=0&"), "{}", seen.line);
+            assert!(request.line.contains("/log?start=0&"), "{}", request.line);
             return data(r#"[{"n":1,"t":"one"},{"n":2,"t":"tw"}]"#);
         }
         if nth == 1 {
-            return Deed::Cut;
+            return Reaction::Cut;
         }
-        assert!(seen.line.contains("/log?start=1&"), "{}", seen.line);
+        assert!(request.line.contains("/log?start=1&"), "{}", request.line);
         data(r#"[{"n":2,"t":"two"},{"n":3,"t":"three"}]"#)
     })
     .await;
     let (client, upid) = (server.client(), UPID.parse::<Upid>().unwrap());
-    let mut told = vec![];
-    let mut hear = |line: &str| told.push(line.to_owned());
+    let mut collected = vec![];
+    let mut hear = |line: &str| collected.push(line.to_owned());
     let mut log = client.log(&upid);
     tokio::select! {
-        done = client.wait(&upid, PATIENCE) => assert_eq!(done.unwrap().warnings, 0),
+        done = client.wait(&upid, TIMEOUT) => assert_eq!(done.unwrap().warnings, 0),
         never = log.follow(&mut hear) => match never {},
     }
     log.look(&mut hear).await;
     // An incomplete line is reported again when it has grown. Lines of lost answers are reported with the next answer.
-    assert_eq!(told[..2], ["one", "tw"]);
-    assert!(told.ends_with(&["two".to_owned(), "three".to_owned()]), "{told:?}");
+    assert_eq!(collected[..2], ["one", "tw"]);
+    assert!(collected.ends_with(&["two".to_owned(), "three".to_owned()]), "{collected:?}");
 }
 
 /// Two tasks use all permits of their host and never end.
 #[tokio::test]
 async fn a_task_that_does_not_end_releases_its_permits_after_a_while() {
-    let server = Server::start(|seen, _| {
-        let vmid = ["301", "302", "303"].into_iter().find(|vmid| seen.line.contains(vmid)).unwrap();
-        if seen.line.ends_with("/status/start") {
+    let server = Server::start(|request, _| {
+        let vmid =
+            ["301", "302", "303"].into_iter().find(|vmid| request.line.contains(vmid)).unwrap();
+        if request.line.ends_with("/status/start") {
             return data(&format!("{:?}", UPID.replace(":300:", &format!(":{vmid}:"))));
         }
         if vmid == "303" { stopped("OK") } else { running() }
@@ -220,8 +221,8 @@ async fn a_task_that_does_not_end_releases_its_permits_after_a_while() {
     let requests = [301, 302, 303].map(start);
     tokio::select! {
         biased;
-        _ = client.run(&requests[0], PATIENCE) => panic!("it does not end"),
-        _ = client.run(&requests[1], PATIENCE) => panic!("it does not end"),
-        done = client.run(&requests[2], PATIENCE) => assert_eq!(done.unwrap().warnings, 0),
+        _ = client.run(&requests[0], TIMEOUT) => panic!("it does not end"),
+        _ = client.run(&requests[1], TIMEOUT) => panic!("it does not end"),
+        done = client.run(&requests[2], TIMEOUT) => assert_eq!(done.unwrap().warnings, 0),
     }
 }

@@ -29,14 +29,14 @@ pub(crate) fn enable_callsites() {
 
 /// Collector of ended spans and events, in text form.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<(Level, String)>>>);
+struct TraceCollector(Arc<Mutex<Vec<(Level, String)>>>);
 
-impl Kept {
+impl TraceCollector {
     /// Collects spans and events of this thread as long as the guard exists.
     fn listen() -> (Self, DefaultGuard) {
-        let kept = Self::default();
-        let guard = tracing::subscriber::set_default(Registry::default().with(kept.clone()));
-        (kept, guard)
+        let collector = Self::default();
+        let guard = tracing::subscriber::set_default(Registry::default().with(collector.clone()));
+        (collector, guard)
     }
 
     fn all(&self) -> Vec<(Level, String)> {
@@ -52,7 +52,7 @@ impl Visit for Text {
     }
 }
 
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Kept {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TraceCollector {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let mut text = Text(String::new());
         attributes.record(&mut text);
@@ -83,9 +83,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Kept {
 
 #[tokio::test]
 async fn a_call_has_its_object_outcome_and_retries() {
-    let (kept, _guard) = Kept::listen();
-    let server = Server::start(|seen, _| {
-        if seen.line.starts_with("POST") {
+    let (collector, _guard) = TraceCollector::listen();
+    let server = Server::start(|request, _| {
+        if request.line.starts_with("POST") {
             json("403 Permission check failed", "")
         } else {
             data(VERSION)
@@ -99,25 +99,28 @@ async fn a_call_has_its_object_outcome_and_retries() {
     let client = Client::new(Settings { endpoints, ..server.settings() }).unwrap();
 
     client.send(&cluster::version()).await.unwrap();
-    let told = kept.all();
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert_eq!(told[0].0, Level::INFO);
-    assert!(told[0].1.contains("retry: not sent: cannot connect to 127.0.0.1:1: "), "{told:?}");
+    let collected = collector.all();
+    assert_eq!(collected.len(), 2, "{collected:?}");
+    assert_eq!(collected[0].0, Level::INFO);
+    assert!(
+        collected[0].1.contains("retry: not sent: cannot connect to 127.0.0.1:1: "),
+        "{collected:?}"
+    );
     let expected = "object=\"GET /version\";retries=1;outcome=200;";
-    assert_eq!(told[1], (Level::DEBUG, expected.to_owned()));
+    assert_eq!(collected[1], (Level::DEBUG, expected.to_owned()));
 
     let create = pool::create(&"talos".parse().unwrap(), Some("hunter2"));
     client.send(&create).await.unwrap_err();
-    let told = kept.all();
+    let collected = collector.all();
     let expected = "object=\"POST /pools\";outcome=403;outcome=403 Permission check failed;";
-    assert_eq!(told, [(Level::INFO, expected.to_owned())], "no parameter is part of it");
+    assert_eq!(collected, [(Level::INFO, expected.to_owned())], "no parameter is part of it");
 }
 
 #[tokio::test]
 async fn a_login_shows_neither_the_password_nor_the_ticket() {
-    let (kept, _guard) = Kept::listen();
-    let server = Server::start(|seen, _| {
-        if seen.line.starts_with("POST") {
+    let (collector, _guard) = TraceCollector::listen();
+    let server = Server::start(|request, _| {
+        if request.line.starts_with("POST") {
             data(r#"{"ticket":"PVE:root@pam:hunter3","CSRFPreventionToken":"hunter4","username":"root@pam"}"#)
         } else {
             data(VERSION)
@@ -131,18 +134,21 @@ async fn a_login_shows_neither_the_password_nor_the_ticket() {
     let trust = Trust::Pinned([server.fingerprint].into());
     let client = Client::new(Settings { credentials, trust, ..server.settings() }).unwrap();
     client.send(&cluster::version()).await.unwrap();
-    let told = format!("{:?}", kept.all());
-    assert!(told.contains("POST /access/ticket") && told.contains("GET /version"), "{told}");
-    assert!(!told.contains("hunter"), "{told}");
+    let collected = format!("{:?}", collector.all());
+    assert!(
+        collected.contains("POST /access/ticket") && collected.contains("GET /version"),
+        "{collected}"
+    );
+    assert!(!collected.contains("hunter"), "{collected}");
 }
 
 #[tokio::test]
 async fn a_dropped_call_ends_without_an_outcome() {
-    let (kept, _guard) = Kept::listen();
-    let server = Server::start(|_, _| crate::server::Deed::Hang).await;
+    let (collector, _guard) = TraceCollector::listen();
+    let server = Server::start(|_, _| crate::server::Reaction::Hang).await;
     let client = server.client();
     let version = cluster::version();
     let waiting = client.send(&version);
     tokio::time::timeout(std::time::Duration::from_millis(300), waiting).await.unwrap_err();
-    assert_eq!(kept.all(), [(Level::DEBUG, "object=\"GET /version\";".to_owned())]);
+    assert_eq!(collector.all(), [(Level::DEBUG, "object=\"GET /version\";".to_owned())]);
 }

@@ -35,8 +35,8 @@ async fn the_pinned_server_is_trusted_and_no_other() {
     assert_eq!(error.to_string(), "GET /version was not sent");
     let reason = error.source().unwrap().to_string();
     assert!(reason.starts_with("127.0.0.1:"), "{reason}");
-    let told = format!("fingerprint {}, which is not the pinned one", server.fingerprint);
-    assert!(reason.ends_with(&told), "{reason}");
+    let collected = format!("fingerprint {}, which is not the pinned one", server.fingerprint);
+    assert!(reason.ends_with(&collected), "{reason}");
     assert_eq!(server.lines().len(), 1, "nothing was sent to the untrusted server");
 }
 

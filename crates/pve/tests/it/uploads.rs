@@ -51,18 +51,18 @@ async fn a_file_is_sent_in_chunks_with_its_length() {
     let server = Server::start(|_, _| data(&format!("{UPID:?}"))).await;
     let zeros = Zeros::default();
     let (largest, given) = (Arc::clone(&zeros.largest), Arc::clone(&zeros.given));
-    let told = Arc::new(Mutex::new(vec![]));
-    let note = Arc::clone(&told);
+    let collected = Arc::new(Mutex::new(vec![]));
+    let note = Arc::clone(&collected);
     let file =
         FileSource::new(zeros, 64 * MIB).with_progress(move |sent| note.lock().unwrap().push(sent));
     let running = server.client().upload(&upload(), file).await.unwrap();
     assert_eq!(running.upid.to_string(), UPID);
 
-    let seen = &server.seen()[1];
-    assert_eq!(seen.line, "POST /api2/json/nodes/pve1/storage/local/upload");
-    assert_eq!(seen.header("content-length").unwrap(), seen.length.to_string());
-    let text = seen.text();
-    let boundary = seen.header("content-type").unwrap().split_once("boundary=").unwrap().1;
+    let request = &server.requests()[1];
+    assert_eq!(request.line, "POST /api2/json/nodes/pve1/storage/local/upload");
+    assert_eq!(request.header("content-length").unwrap(), request.length.to_string());
+    let text = request.text();
+    let boundary = request.header("content-type").unwrap().split_once("boundary=").unwrap().1;
     let head = format!(
         "--{boundary}\r\nContent-Disposition: form-data; name=\"content\"\r\n\r\nimport\r\n\
          --{boundary}\r\nContent-Disposition: form-data; name=\"checksum-algorithm\"\r\n\r\nsha256\r\n\
@@ -73,12 +73,12 @@ async fn a_file_is_sent_in_chunks_with_its_length() {
     );
     let tail = format!("\r\n--{boundary}--\r\n");
     assert!(text.starts_with(&head) && text.ends_with(&tail), "{text}");
-    assert_eq!(seen.length, (head.len() + tail.len()) as u64 + 64 * MIB);
+    assert_eq!(request.length, (head.len() + tail.len()) as u64 + 64 * MIB);
 
     assert!(largest.load(Ordering::Relaxed) <= 64 * 1024, "never more than a chunk in memory");
     assert_eq!(given.load(Ordering::Relaxed), 64 * MIB);
-    let told = told.lock().unwrap();
-    assert!(told.is_sorted() && told.last() == Some(&(64 * MIB)));
+    let collected = collected.lock().unwrap();
+    assert!(collected.is_sorted() && collected.last() == Some(&(64 * MIB)));
 }
 
 #[tokio::test]

@@ -34,7 +34,12 @@ impl ResourceKind<'static> {
     pub const SERVICE: Self = Self::new("runtime", "Services.v1alpha1.talos.dev");
     pub const VOLUME_STATUS: Self = Self::new("runtime", "VolumeStatuses.block.talos.dev");
     pub const ADDRESS_STATUS: Self = Self::new("network", "AddressStatuses.net.talos.dev");
+    pub const ADDRESS_SPEC: Self = Self::new("network", "AddressSpecs.net.talos.dev");
+    pub const NETWORK_STATUS: Self = Self::new("network", "NetworkStatuses.net.talos.dev");
+    pub const ROUTE_STATUS: Self = Self::new("network", "RouteStatuses.net.talos.dev");
     pub const NODE_IP: Self = Self::new("k8s", "NodeIPs.kubernetes.talos.dev");
+    pub const TIME_STATUS: Self = Self::new("runtime", "TimeStatuses.v1alpha1.talos.dev");
+    pub const STATIC_POD: Self = Self::new("k8s", "StaticPods.kubernetes.talos.dev");
     pub const NODENAME: Self = Self::new("k8s", "Nodenames.kubernetes.talos.dev");
     /// Definitions of resource types: names, short names and namespaces.
     pub const DEFINITION: Self = Self::new("meta", "ResourceDefinitions.meta.cosi.dev");

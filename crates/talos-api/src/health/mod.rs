@@ -146,7 +146,7 @@ impl ClusterHealth {
         &self.reports
     }
 
-    /// First check that waits, with the reason, for the display of a wait.
+    /// The first check that does not pass yet, with the reason. `None` if the cluster is healthy.
     pub fn waits_for(&self) -> Option<(Check, &str)> {
         self.reports.iter().find_map(|report| match &report.state {
             State::Waiting(why) => Some((report.check, why.as_str())),

@@ -9,12 +9,12 @@ use talmox_talos_config::secret::SecretText;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use crate::fixture::{Cluster, HOST, Server, host, maintenance_face};
+use crate::fixture::{Cluster, HOST, Server, host, maintenance_tls_config};
 use crate::node::{KEY, Node, services};
 
 async fn configured() -> (Arc<Node>, Server, Client) {
     let (cluster, node) = (Cluster::new(), Arc::new(Node::default()));
-    let server = Server::start(cluster.face(HOST), services(&node)).await;
+    let server = Server::start(cluster.tls_config(HOST), services(&node)).await;
     let client = Client::new(host(), &cluster.credentials(), &server.settings()).unwrap();
     (node, server, client)
 }
@@ -37,8 +37,8 @@ async fn calls_are_answered_over_mutual_tls() {
 #[tokio::test]
 async fn a_node_of_another_ca_gets_no_request() {
     let (_node, server, _client) = configured().await;
-    let stranger = Cluster::new().credentials();
-    let client = Client::new(host(), &stranger, &server.settings()).unwrap();
+    let other_credentials = Cluster::new().credentials();
+    let client = Client::new(host(), &other_credentials, &server.settings()).unwrap();
     let error = client.version().await.unwrap_err();
     assert!(matches!(error, TalosError::Unreachable { .. }), "{error:?}");
     assert!(error.is_untouched() && error.may_pass());
@@ -88,7 +88,7 @@ async fn answers_to_an_apply_show_no_keys() {
 #[tokio::test]
 async fn a_missing_answer_is_late() {
     let (cluster, node) = (Cluster::new(), Arc::new(Node::default()));
-    let server = Server::start(cluster.face(HOST), services(&node)).await;
+    let server = Server::start(cluster.tls_config(HOST), services(&node)).await;
     // A node always has some seconds of real time to answer, even if the clock is fast.
     let mut settings = server.settings();
     settings.clock = Clock::scaled(10.0);
@@ -140,7 +140,7 @@ async fn a_node_whose_api_restarts_is_unreachable() {
     for is_secured in [false, true] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap().to_string();
-        let acceptor = TlsAcceptor::from(Arc::new(maintenance_face(HOST)));
+        let acceptor = TlsAcceptor::from(Arc::new(maintenance_tls_config(HOST)));
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
                 if is_secured {

@@ -56,11 +56,11 @@ impl Cluster {
     }
 
     /// TLS configuration of a node that requires client certificates of this cluster.
-    pub(crate) fn face(&self, host: &str) -> ServerConfig {
-        self.face_with(self.node(host, now().minus(DAY / 2)), Arc::new(DefaultTimeProvider))
+    pub(crate) fn tls_config(&self, host: &str) -> ServerConfig {
+        self.tls_config_with(self.node(host, now().minus(DAY / 2)), Arc::new(DefaultTimeProvider))
     }
 
-    pub(crate) fn face_with(
+    pub(crate) fn tls_config_with(
         &self,
         shown: (Certificate, PrivateKey),
         time: Arc<dyn TimeProvider>,
@@ -80,7 +80,7 @@ impl Cluster {
 }
 
 /// TLS configuration of a node in maintenance mode. It accepts any client and has a self-signed certificate.
-pub(crate) fn maintenance_face(host: &str) -> ServerConfig {
+pub(crate) fn maintenance_tls_config(host: &str) -> ServerConfig {
     let request = AuthorityRequest {
         subject: Name::organization("talos"),
         kind: KeyKind::Ed25519,
@@ -121,16 +121,16 @@ fn with_certificate(
 pub(crate) struct Server {
     pub(crate) at: SocketAddr,
     cuts: watch::Sender<u32>,
-    face: Arc<Mutex<TlsAcceptor>>,
+    tls_config: Arc<Mutex<TlsAcceptor>>,
 }
 
 impl Server {
-    pub(crate) async fn start(face: ServerConfig, services: Services) -> Self {
+    pub(crate) async fn start(tls_config: ServerConfig, services: Services) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
         let (cuts, cut) = watch::channel(0);
-        let face = Arc::new(Mutex::new(TlsAcceptor::from(Arc::new(face))));
-        let shown = Arc::clone(&face);
+        let tls_config = Arc::new(Mutex::new(TlsAcceptor::from(Arc::new(tls_config))));
+        let shown = Arc::clone(&tls_config);
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
                 let acceptor = shown.lock().unwrap().clone();
@@ -145,7 +145,7 @@ impl Server {
                 });
             }
         });
-        Self { at, cuts, face }
+        Self { at, cuts, tls_config }
     }
 
     /// Closes all connections immediately.
@@ -154,8 +154,8 @@ impl Server {
     }
 
     /// Uses another TLS configuration for all later connections.
-    pub(crate) fn wear(&self, face: ServerConfig) {
-        *self.face.lock().unwrap() = TlsAcceptor::from(Arc::new(face));
+    pub(crate) fn set_tls_config(&self, tls_config: ServerConfig) {
+        *self.tls_config.lock().unwrap() = TlsAcceptor::from(Arc::new(tls_config));
     }
 
     /// Settings with which [`HOST`] is this server.

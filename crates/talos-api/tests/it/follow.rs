@@ -20,19 +20,19 @@ use talmox_talos_api::server::{Answered, Asked, Services, Status};
 use talmox_talos_api::{Client, Expected, Follow, FollowError, LookError};
 use tonic::codegen::BoxStream;
 
-use crate::fixture::{Cluster, HOST, Server, host, maintenance_face};
-use crate::node::{event, pieces, then_nothing};
+use crate::fixture::{Cluster, HOST, Server, host, maintenance_tls_config};
+use crate::node::{event, pieces, stream_that_stays_open};
 
 /// Machine that counts its boots, and restarts or fails on request.
 #[derive(Default)]
-struct Restarting {
+struct RestartingMachine {
     boot: AtomicUsize,
     fails: AtomicBool,
     /// `tail` and actor of each request for events.
     asked: Mutex<Vec<(i32, String)>>,
 }
 
-impl Restarting {
+impl RestartingMachine {
     fn boots(&self) {
         self.boot.fetch_add(1, Ordering::SeqCst);
     }
@@ -55,10 +55,10 @@ fn status(id: &str, stage: MachineStage, unmet: &[&str]) -> Event {
 }
 
 #[tonic::async_trait]
-impl MachineService for Restarting {
+impl MachineService for RestartingMachine {
     async fn reboot(&self, _: Asked<RebootRequest>) -> Result<Answered<RebootResponse>, Status> {
-        let begun = Reboot { actor_id: "actor".to_owned(), metadata: None };
-        Ok(Answered::new(RebootResponse { messages: vec![begun] }))
+        let reboot = Reboot { actor_id: "actor".to_owned(), metadata: None };
+        Ok(Answered::new(RebootResponse { messages: vec![reboot] }))
     }
 
     async fn read(&self, _: Asked<ReadRequest>) -> Result<Answered<BoxStream<Data>>, Status> {
@@ -78,7 +78,7 @@ impl MachineService for Restarting {
             error: error
                 .map(|text| SequenceError { message: text.to_owned(), ..SequenceError::default() }),
         };
-        let mut told = match (self.boot.load(Ordering::SeqCst), request.with_actor_id.as_str()) {
+        let mut events = match (self.boot.load(Ordering::SeqCst), request.with_actor_id.as_str()) {
             (0, "actor") => vec![
                 event("a1", "SequenceEvent", &sequence(sequence_event::Action::Start, None)),
                 event(
@@ -96,14 +96,14 @@ impl MachineService for Restarting {
         };
         if self.fails.load(Ordering::SeqCst) {
             let failed = sequence(sequence_event::Action::Stop, Some("failed to unmount /var"));
-            told.push(event("a3", "SequenceEvent", &failed));
+            events.push(event("a3", "SequenceEvent", &failed));
         }
-        Ok(Answered::new(then_nothing(told)))
+        Ok(Answered::new(stream_that_stays_open(events)))
     }
 }
 
 #[tonic::async_trait]
-impl State for Restarting {
+impl State for RestartingMachine {
     async fn get(&self, request: Asked<GetRequest>) -> Result<Answered<GetResponse>, Status> {
         let request = request.into_inner();
         let metadata = Metadata { id: request.id, ..Metadata::default() };
@@ -123,19 +123,19 @@ impl State for Restarting {
 
 struct Setup {
     cluster: Cluster,
-    machine: Arc<Restarting>,
+    machine: Arc<RestartingMachine>,
     server: Server,
     client: Client,
     follow: Follow,
 }
 
 async fn setup() -> Setup {
-    let (cluster, machine) = (Cluster::new(), Arc::new(Restarting::default()));
+    let (cluster, machine) = (Cluster::new(), Arc::new(RestartingMachine::default()));
     let services = Services::builder()
         .with(MachineServiceServer::from_arc(Arc::clone(&machine)))
         .with(StateServer::from_arc(Arc::clone(&machine)))
         .build();
-    let server = Server::start(cluster.face(HOST), services).await;
+    let server = Server::start(cluster.tls_config(HOST), services).await;
     let client = Client::new(host(), &cluster.credentials(), &server.settings()).unwrap();
     let follow = Follow::prepare(&client).await.unwrap();
     Setup { cluster, machine, server, client, follow }
@@ -147,7 +147,7 @@ fn wait() -> Wait<'static> {
 }
 
 /// Waits until a client has requested events `count` times.
-async fn heard(machine: &Restarting, count: usize) {
+async fn until_requested(machine: &RestartingMachine, count: usize) {
     while machine.asked.lock().unwrap().len() < count {
         Clock::real().sleep(Duration::from_millis(5)).await;
     }
@@ -159,27 +159,27 @@ async fn heard(machine: &Restarting, count: usize) {
 async fn a_reboot_is_followed_over_the_lost_connection_to_another_boot() {
     let Setup { machine, server, client, follow, .. } = setup().await;
     let actor = client.reboot(RebootMode::Default).await.unwrap();
-    let told = Mutex::new(vec![]);
-    let report = |text: &str| told.lock().unwrap().push(text.to_owned());
+    let reports = Mutex::new(vec![]);
+    let report = |text: &str| reports.lock().unwrap().push(text.to_owned());
     let mut wait = wait().reporting(report);
     let restart = async {
-        heard(&machine, 1).await;
+        until_requested(&machine, 1).await;
         // A lost connection alone does not prove a restart: the machine answers with the same boot ID.
         server.cut();
-        heard(&machine, 2).await;
+        until_requested(&machine, 2).await;
         machine.boots();
         server.cut();
     };
     let (ended, ()) = tokio::join!(follow.to_running(&actor, &mut wait), restart);
     ended.unwrap();
-    let told = told.lock().unwrap().clone();
-    assert_eq!(told[..2], ["reboot started", "phase stopServices"]);
+    let reports = reports.lock().unwrap().clone();
+    assert_eq!(reports[..2], ["reboot started", "phase stopServices"]);
     assert_eq!(
-        told[told.len() - 2..],
+        reports[reports.len() - 2..],
         ["the machine is booting: services: not yet", "the machine is running"]
     );
     // Every event is reported once, although each stream repeats the events.
-    assert_eq!(told.iter().filter(|text| *text == "reboot started").count(), 1, "{told:?}");
+    assert_eq!(reports.iter().filter(|text| *text == "reboot started").count(), 1, "{reports:?}");
     let asked = machine.asked.lock().unwrap().clone();
     assert!(asked.iter().all(|(tail, _)| *tail == -1), "{asked:?}");
     assert_eq!(asked[..2], [(-1, "actor".to_owned()), (-1, "actor".to_owned())]);
@@ -213,8 +213,8 @@ async fn a_machine_that_does_not_restart_times_out() {
 async fn a_reset_leads_to_maintenance_mode() {
     let Setup { cluster, machine, server, follow, .. } = setup().await;
     let reset = async {
-        heard(&machine, 1).await;
-        server.wear(maintenance_face(HOST));
+        until_requested(&machine, 1).await;
+        server.set_tls_config(maintenance_tls_config(HOST));
         server.cut();
     };
     let (credentials, settings) = (cluster.credentials(), server.settings());

@@ -36,7 +36,7 @@ fn address(text: &str) -> IpAddr {
 }
 
 /// Two control planes and a worker, all healthy.
-fn well() -> Vec<NodeView> {
+fn healthy_nodes() -> Vec<NodeView> {
     let members = vec![member(1, "cp-1", "10.0.0.1"), member(2, "cp-2", "10.0.0.2")];
     let node = |name: &str, at: &str, is_control_plane: bool| NodeView {
         name: name.to_owned(),
@@ -57,7 +57,7 @@ fn well() -> Vec<NodeView> {
     ]
 }
 
-fn well_in_kubernetes() -> KubeView {
+fn healthy_kube_view() -> KubeView {
     let node = |name: &str, at: &str| KubeNode {
         name: name.to_owned(),
         internal_addresses: vec![address(at)],
@@ -81,7 +81,7 @@ fn well_in_kubernetes() -> KubeView {
     }
 }
 
-fn judged(nodes: &[NodeView], kube: Option<&KubeView>, has_cni: bool) -> ClusterHealth {
+fn checked_health(nodes: &[NodeView], kube: Option<&KubeView>, has_cni: bool) -> ClusterHealth {
     let mut health = ClusterHealth::new(Clock::real(), HealthSettings { has_cni });
     assert_eq!(health.waits_for().unwrap().0, Check::EtcdHealthy);
     health.update(nodes, kube);
@@ -101,7 +101,7 @@ fn why(health: &ClusterHealth, check: Check) -> &str {
 
 #[test]
 fn a_healthy_cluster_passes_all_checks() {
-    let health = judged(&well(), Some(&well_in_kubernetes()), true);
+    let health = checked_health(&healthy_nodes(), Some(&healthy_kube_view()), true);
     assert!(health.is_healthy(), "{:?}", health.waits_for());
     assert_eq!(health.reports().len(), 16);
     assert_eq!(
@@ -112,7 +112,7 @@ fn a_healthy_cluster_passes_all_checks() {
 
 #[test]
 fn each_check_names_the_node_and_the_reason() {
-    let mut nodes = well();
+    let mut nodes = healthy_nodes();
     let preparing = Service {
         state: "Preparing".to_owned(),
         health: ServiceHealth::Unknown,
@@ -126,7 +126,7 @@ fn each_check_names_the_node_and_the_reason() {
     nodes[2].diagnostics = Seen::Is(vec!["address overlap".to_owned()]);
     nodes[2].stage = Seen::Is("booting".to_owned());
     nodes[2].version = Seen::Unknown("10.0.0.3:50000 did not answer in time".to_owned());
-    let health = judged(&nodes, None, true);
+    let health = checked_health(&nodes, None, true);
     assert_eq!(why(&health, Check::EtcdHealthy), "cp-2: etcd is Preparing: waiting");
     assert_eq!(
         why(&health, Check::EtcdConsistent),
@@ -147,32 +147,32 @@ fn each_check_names_the_node_and_the_reason() {
 
 #[test]
 fn checks_that_cannot_pass_without_a_network_are_skipped() {
-    let mut kube = well_in_kubernetes();
+    let mut kube = healthy_kube_view();
     kube.nodes[2].is_ready = false;
     kube.core_dns = Some(Replicas { wanted: 2, ready: 0 });
-    let health = judged(&well(), Some(&kube), false);
+    let health = checked_health(&healthy_nodes(), Some(&kube), false);
     assert!(health.is_healthy());
     assert!(
         matches!(state(&health, Check::NodesReady), State::Skipped(why) if why.contains("network"))
     );
-    let health = judged(&well(), Some(&kube), true);
+    let health = checked_health(&healthy_nodes(), Some(&kube), true);
     assert_eq!(why(&health, Check::NodesReady), "w-1 is not ready");
     assert_eq!(why(&health, Check::CoreDns), "0 of 2 pods are ready");
 }
 
 #[test]
 fn nodes_must_become_ready_once_a_cni_is_installed() {
-    let mut kube = KubeView { has_network: true, ..well_in_kubernetes() };
+    let mut kube = KubeView { has_network: true, ..healthy_kube_view() };
     kube.nodes[2].is_ready = false;
-    let health = judged(&well(), Some(&kube), false);
+    let health = checked_health(&healthy_nodes(), Some(&kube), false);
     assert_eq!(why(&health, Check::NodesReady), "w-1 is not ready");
     kube.nodes[2].is_ready = true;
-    assert!(judged(&well(), Some(&kube), false).is_healthy());
+    assert!(checked_health(&healthy_nodes(), Some(&kube), false).is_healthy());
 }
 
 #[test]
 fn unchecked_nodes_do_not_count() {
-    let mut kube = well_in_kubernetes();
+    let mut kube = healthy_kube_view();
     kube.nodes.push(KubeNode {
         name: "laptop".to_owned(),
         internal_addresses: vec![address("192.168.1.7")],
@@ -180,38 +180,38 @@ fn unchecked_nodes_do_not_count() {
         is_schedulable: false,
     });
     kube.kube_proxy = Some(Replicas { wanted: 4, ready: 3 });
-    let health = judged(&well(), Some(&kube), true);
+    let health = checked_health(&healthy_nodes(), Some(&kube), true);
     assert!(health.is_healthy(), "{:?}", health.waits_for());
     kube.kube_proxy = Some(Replicas { wanted: 4, ready: 2 });
-    let health = judged(&well(), Some(&kube), true);
+    let health = checked_health(&healthy_nodes(), Some(&kube), true);
     assert_eq!(why(&health, Check::KubeProxy), "2 of 3 pods are ready");
 }
 
 #[test]
 fn an_installed_kube_proxy_must_be_ready() {
-    let mut kube = well_in_kubernetes();
+    let mut kube = healthy_kube_view();
     kube.kube_proxy = Some(Replicas { wanted: 3, ready: 2 });
-    let health = judged(&well(), Some(&kube), true);
+    let health = checked_health(&healthy_nodes(), Some(&kube), true);
     assert_eq!(why(&health, Check::KubeProxy), "2 of 3 pods are ready");
     assert_eq!(health.waits_for(), Some((Check::KubeProxy, "2 of 3 pods are ready")));
     kube.kube_proxy = Some(Replicas { wanted: 3, ready: 3 });
-    let health = judged(&well(), Some(&kube), true);
+    let health = checked_health(&healthy_nodes(), Some(&kube), true);
     assert_eq!(state(&health, Check::KubeProxy), &State::Passed);
     assert!(health.is_healthy());
     // A DaemonSet without matching nodes needs no pods, so the check is skipped.
     kube.kube_proxy = Some(Replicas { wanted: 0, ready: 0 });
-    let health = judged(&well(), Some(&kube), true);
+    let health = checked_health(&healthy_nodes(), Some(&kube), true);
     assert!(matches!(state(&health, Check::KubeProxy), State::Skipped(_)));
 }
 
 #[test]
 fn every_check_passes_and_fails() {
-    let passing = judged(&well(), Some(&proxied()), true);
+    let passing = checked_health(&healthy_nodes(), Some(&proxied()), true);
     for report in passing.reports() {
         assert_eq!(report.state, State::Passed, "{}", report.check.name());
     }
     // Without data, each check waits and has a reason. No check passes by mistake.
-    let mut nodes = well();
+    let mut nodes = healthy_nodes();
     for node in &mut nodes {
         let unseen = || "no answer".to_owned();
         node.version = Seen::Unknown(unseen());
@@ -222,7 +222,7 @@ fn every_check_passes_and_fails() {
         node.diagnostics = Seen::Unknown(unseen());
         node.stage = Seen::Unknown(unseen());
     }
-    let failing = judged(&nodes, None, true);
+    let failing = checked_health(&nodes, None, true);
     for report in failing.reports() {
         let is_waiting = matches!(&report.state, State::Waiting(why) if !why.is_empty());
         assert!(is_waiting, "{}: {:?}", report.check.name(), report.state);
@@ -231,17 +231,17 @@ fn every_check_passes_and_fails() {
 
 /// Kubernetes state of a healthy cluster with kube-proxy.
 fn proxied() -> KubeView {
-    KubeView { kube_proxy: Some(Replicas { wanted: 3, ready: 3 }), ..well_in_kubernetes() }
+    KubeView { kube_proxy: Some(Replicas { wanted: 3, ready: 3 }), ..healthy_kube_view() }
 }
 
 #[test]
 fn nodes_without_data_are_named_and_the_others_are_checked() {
-    let mut nodes = well();
+    let mut nodes = healthy_nodes();
     nodes[0].diagnostics = Seen::Unavailable(Unavailable::TooOld);
     nodes[1].diagnostics = Seen::Unavailable(Unavailable::NotAllowed);
     nodes[1].ephemeral = Seen::Unavailable(Unavailable::NotAllowed);
     let report = |nodes: &[NodeView], check: Check| {
-        let health = judged(nodes, Some(&proxied()), true);
+        let health = checked_health(nodes, Some(&proxied()), true);
         let report = health.reports().iter().find(|report| report.check == check).unwrap();
         (report.state.clone(), report.unavailable.clone())
     };
@@ -269,12 +269,12 @@ fn nodes_without_data_are_named_and_the_others_are_checked() {
 
 #[test]
 fn every_node_and_component_must_be_in_kubernetes() {
-    let mut kube = well_in_kubernetes();
+    let mut kube = healthy_kube_view();
     kube.nodes[1].is_schedulable = false;
     kube.nodes.pop();
     kube.control_plane_pods[5].is_ready = false;
     kube.control_plane_pods.remove(0);
-    let health = judged(&well(), Some(&kube), true);
+    let health = checked_health(&healthy_nodes(), Some(&kube), true);
     assert_eq!(why(&health, Check::NodesReport), "w-1 is not registered in Kubernetes");
     assert_eq!(why(&health, Check::StaticPods), "cp-1: kube-apiserver does not run");
     assert_eq!(
@@ -290,22 +290,23 @@ async fn a_state_keeps_the_time_of_its_start() {
     let mut health = ClusterHealth::new(clock, HealthSettings { has_cni: true });
     let began = health.reports()[0].since;
     clock.sleep(Duration::from_secs(5)).await;
-    let mut nodes = well();
+    let mut nodes = healthy_nodes();
     nodes[0].services = Seen::Unknown("no answer".to_owned());
     health.update(&nodes, None);
     assert_eq!(health.reports()[0].since, began);
     clock.sleep(Duration::from_secs(5)).await;
-    health.update(&well(), None);
+    health.update(&healthy_nodes(), None);
     let passed = health.reports()[0].since;
     assert!(passed.since(began) >= Duration::from_secs(10));
-    health.update(&well(), None);
+    health.update(&healthy_nodes(), None);
     assert_eq!(health.reports()[0].since, passed);
 }
 
 #[tokio::test]
 async fn nodes_are_observed_over_the_network() {
     let cluster = Cluster::new();
-    let server = Server::start(cluster.face(HOST), services(&Arc::new(Node::default()))).await;
+    let server =
+        Server::start(cluster.tls_config(HOST), services(&Arc::new(Node::default()))).await;
     let credentials = cluster.credentials();
     let subject = |name: &str, client: Client| Subject {
         name: name.to_owned(),

@@ -29,17 +29,17 @@ use crate::fixture::{Cluster, HOST, Server, host};
 use crate::node::pieces;
 
 #[derive(Clone, Copy)]
-struct Newer;
+struct NodeWithLifecycleServices;
 
-async fn newer() -> (Server, Client) {
+async fn lifecycle_node() -> (Server, Client) {
     let cluster = Cluster::new();
     let services = Services::builder()
-        .with(MachineServiceServer::new(Newer))
-        .with(LifecycleServiceServer::new(Newer))
-        .with(ImageServiceServer::new(Newer))
-        .with(ClusterServiceServer::new(Newer))
+        .with(MachineServiceServer::new(NodeWithLifecycleServices))
+        .with(LifecycleServiceServer::new(NodeWithLifecycleServices))
+        .with(ImageServiceServer::new(NodeWithLifecycleServices))
+        .with(ClusterServiceServer::new(NodeWithLifecycleServices))
         .build();
-    let server = Server::start(cluster.face(HOST), services).await;
+    let server = Server::start(cluster.tls_config(HOST), services).await;
     let client = Client::new(host(), &cluster.credentials(), &server.settings()).unwrap();
     (server, client)
 }
@@ -54,7 +54,7 @@ fn progress(response: Progress) -> LifecycleServiceUpgradeResponse {
 }
 
 #[tonic::async_trait]
-impl LifecycleService for Newer {
+impl LifecycleService for NodeWithLifecycleServices {
     async fn upgrade(
         &self,
         request: Asked<LifecycleServiceUpgradeRequest>,
@@ -81,7 +81,7 @@ impl LifecycleService for Newer {
 }
 
 #[tonic::async_trait]
-impl ImageService for Newer {
+impl ImageService for NodeWithLifecycleServices {
     async fn pull(
         &self,
         request: Asked<ImageServicePullRequest>,
@@ -105,7 +105,7 @@ impl ImageService for Newer {
 }
 
 #[tonic::async_trait]
-impl ClusterService for Newer {
+impl ClusterService for NodeWithLifecycleServices {
     async fn health_check(
         &self,
         request: Asked<HealthCheckRequest>,
@@ -118,7 +118,7 @@ impl ClusterService for Newer {
 }
 
 #[tonic::async_trait]
-impl MachineService for Newer {
+impl MachineService for NodeWithLifecycleServices {
     async fn kubeconfig(&self, _: Asked<()>) -> Result<Answered<BoxStream<Data>>, Status> {
         let mut header = [0; 512];
         header[..10].copy_from_slice(b"kubeconfig");
@@ -176,7 +176,7 @@ impl MachineService for Newer {
 
 #[tokio::test]
 async fn the_exit_code_of_an_installer_is_read() {
-    let (_server, client) = newer().await;
+    let (_server, client) = lifecycle_node().await;
     let mut pull = client.pull("factory/installer:v1.13.6").await.unwrap();
     let layer = PullStep::Layer { id: "sha256:1".to_owned(), offset: 5, total: 10 };
     assert_eq!(pull.next().await.unwrap(), Some(layer));
@@ -198,10 +198,10 @@ async fn the_exit_code_of_an_installer_is_read() {
 
 #[tokio::test]
 async fn an_installer_without_an_exit_code_is_an_error() {
-    let (_server, client) = newer().await;
-    let mut told = vec![];
-    upgrade::install(&client, "good", |text| told.push(text.to_owned())).await.unwrap();
-    assert_eq!(told, ["pulling good", "good"]);
+    let (_server, client) = lifecycle_node().await;
+    let mut progress = vec![];
+    upgrade::install(&client, "good", |text| progress.push(text.to_owned())).await.unwrap();
+    assert_eq!(progress, ["pulling good", "good"]);
     let error = upgrade::install(&client, "bad", |_| {}).await.unwrap_err();
     assert_eq!(error.to_string(), "the installer failed with exit code 1: bad");
     let error = upgrade::install(&client, "silent", |_| {}).await.unwrap_err();
@@ -210,7 +210,7 @@ async fn an_installer_without_an_exit_code_is_an_error() {
 
 #[tokio::test]
 async fn files_and_logs_are_read_from_a_node() {
-    let (_server, client) = newer().await;
+    let (_server, client) = lifecycle_node().await;
     let kubeconfig = client.kubeconfig().await.unwrap();
     assert_eq!(kubeconfig.expose(), "kind: Yes\r\n");
     assert!(!format!("{kubeconfig:?}").contains("kind"));
@@ -229,7 +229,7 @@ async fn files_and_logs_are_read_from_a_node() {
 
 #[tokio::test]
 async fn a_reset_names_the_partitions_that_it_wipes() {
-    let (_server, client) = newer().await;
+    let (_server, client) = lifecycle_node().await;
     let reset = |labels: &[&str]| client::Reset {
         graceful: true,
         reboot: true,
@@ -243,7 +243,7 @@ async fn a_reset_names_the_partitions_that_it_wipes() {
 
 #[tokio::test]
 async fn a_node_can_check_the_cluster() {
-    let (_server, client) = newer().await;
+    let (_server, client) = lifecycle_node().await;
     let planes = ["10.0.0.11".to_owned(), "10.0.0.12".to_owned()];
     let mut health = client.health_check(&planes, &[], Duration::from_mins(1)).await.unwrap();
     assert_eq!(health.next().await.unwrap().as_deref(), Some("10.0.0.11,10.0.0.12"));

@@ -37,7 +37,7 @@ pub(crate) fn services(node: &Arc<Node>) -> Services {
 }
 
 /// Stream that sends these messages and then stays open without further messages.
-pub(crate) fn then_nothing<T: Send + 'static>(pieces: Vec<T>) -> BoxStream<T> {
+pub(crate) fn stream_that_stays_open<T: Send + 'static>(pieces: Vec<T>) -> BoxStream<T> {
     let (sender, receiver) = mpsc::channel(pieces.len().max(1));
     for piece in pieces {
         assert!(sender.try_send(Ok(piece)).is_ok());
@@ -166,7 +166,7 @@ impl MachineService for Node {
         &self,
         _: Asked<EtcdSnapshotRequest>,
     ) -> Result<Answered<BoxStream<Data>>, Status> {
-        Ok(Answered::new(then_nothing(vec![data(&[7; 2048])])))
+        Ok(Answered::new(stream_that_stays_open(vec![data(&[7; 2048])])))
     }
 
     async fn etcd_recover(
@@ -187,7 +187,7 @@ impl MachineService for Node {
         };
         let service =
             ServiceStateEvent { service: "etcd".to_owned(), ..ServiceStateEvent::default() };
-        Ok(Answered::new(then_nothing(vec![
+        Ok(Answered::new(stream_that_stays_open(vec![
             event("1", "MachineStatusEvent", &status),
             event("2", "ServiceStateEvent", &service),
             event("3", "FutureEvent", &status),
@@ -236,6 +236,7 @@ impl State for Node {
                 "stage: booting\nstatus:\n    ready: false\n    unmetConditions:\n        - name: services\n          reason: etcd not healthy\n"
             }
             "VolumeStatuses.block.talos.dev" => "phase: ready\nsize: 34359738368\n",
+            "TimeStatuses.v1alpha1.talos.dev" => "synced: false\nepoch: 0\n",
             "MachineConfigs.config.talos.dev" => return Err(Status::permission_denied("no")),
             _ => return Err(Status::not_found("resource doesn't exist")),
         };
@@ -286,6 +287,6 @@ impl State for Node {
                 "stage: running\nstatus:\n    ready: true\n    unmetConditions: []\n",
             )],
         };
-        Ok(Answered::new(then_nothing(vec![both, last])))
+        Ok(Answered::new(stream_that_stays_open(vec![both, last])))
     }
 }

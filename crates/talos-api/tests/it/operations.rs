@@ -48,7 +48,7 @@ async fn worker() -> (Arc<Worker>, Server, Client) {
         .with(MachineServiceServer::from_arc(Arc::clone(&worker)))
         .with(StorageServiceServer::from_arc(Arc::clone(&worker)))
         .build();
-    let server = Server::start(cluster.face(HOST), services).await;
+    let server = Server::start(cluster.tls_config(HOST), services).await;
     let client = Client::new(host(), &cluster.credentials(), &server.settings()).unwrap();
     (worker, server, client)
 }
@@ -78,8 +78,8 @@ impl MachineService for Worker {
         request: Asked<ShutdownRequest>,
     ) -> Result<Answered<ShutdownResponse>, Status> {
         self.note(format!("shutdown force={}", request.into_inner().force));
-        let begun = Shutdown { actor_id: "down".to_owned(), metadata: None };
-        Ok(Answered::new(ShutdownResponse { messages: vec![begun] }))
+        let shutdown = Shutdown { actor_id: "down".to_owned(), metadata: None };
+        Ok(Answered::new(ShutdownResponse { messages: vec![shutdown] }))
     }
 
     async fn rollback(
@@ -264,7 +264,7 @@ async fn calls_that_pull_have_a_longer_timeout() {
     let (cluster, worker) = (Cluster::new(), Arc::new(Worker::default()));
     let services =
         Services::builder().with(MachineServiceServer::from_arc(Arc::clone(&worker))).build();
-    let server = Server::start(cluster.face(HOST), services).await;
+    let server = Server::start(cluster.tls_config(HOST), services).await;
     let mut settings = server.settings();
     // The timeout is still five seconds of real time, because this is the minimum of every timeout.
     settings.limits.answer = Duration::from_secs(1);

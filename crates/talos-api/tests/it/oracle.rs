@@ -8,7 +8,7 @@ use talmox_talos_api::Pin;
 use talmox_talos_config::client::{ClientRole, talosconfig};
 use talmox_talos_config::random::SystemRandomness;
 
-use crate::fixture::{Cluster, Server, maintenance_face, now};
+use crate::fixture::{Cluster, Server, maintenance_tls_config, now};
 use crate::node::{Node, services};
 
 const VARIABLE: &str = "TALMOX_ORACLE_CLIENT";
@@ -41,7 +41,7 @@ fn args(text: &str) -> Vec<String> {
 async fn the_oracle_client_reads_a_configured_node() {
     let cluster = Cluster::new();
     let server =
-        Server::start(cluster.face("127.0.0.1"), services(&Arc::new(Node::default()))).await;
+        Server::start(cluster.tls_config("127.0.0.1"), services(&Arc::new(Node::default()))).await;
     let request = talosconfig::TalosconfigRequest {
         context: "dev",
         endpoints: &[],
@@ -73,8 +73,8 @@ async fn the_oracle_client_reads_a_configured_node() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_oracle_client_applies_in_maintenance_mode() {
-    let face = maintenance_face("127.0.0.1");
-    let server = Server::start(face, services(&Arc::new(Node::default()))).await;
+    let tls_config = maintenance_tls_config("127.0.0.1");
+    let server = Server::start(tls_config, services(&Arc::new(Node::default()))).await;
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("config.yaml");
     std::fs::write(&config, "machine: {}\n").unwrap();

@@ -12,11 +12,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use crate::fixture::{Cluster, DAY, HOST, Server, host, maintenance_face, now};
+use crate::fixture::{Cluster, DAY, HOST, Server, host, maintenance_tls_config, now};
 use crate::node::{Node, services};
 
-async fn look(face: ServerConfig, credentials: &Credentials) -> Verdict {
-    let server = Server::start(face, services(&Arc::new(Node::default()))).await;
+async fn probe_server(tls_config: ServerConfig, credentials: &Credentials) -> Verdict {
+    let server = Server::start(tls_config, services(&Arc::new(Node::default()))).await;
     probe(&host(), credentials, None, &server.settings()).await.unwrap()
 }
 
@@ -59,9 +59,9 @@ async fn another_tls_server_is_not_a_node() {
     let mut settings = Settings::new(Clock::real());
     settings.reach = Reach::new([(HOST, listener.local_addr().unwrap().to_string())]);
     settings.limits.connect = Duration::from_secs(2);
-    let mut face = maintenance_face(HOST);
-    face.alpn_protocols = vec![];
-    let acceptor = TlsAcceptor::from(Arc::new(face));
+    let mut tls_config = maintenance_tls_config(HOST);
+    tls_config.alpn_protocols = vec![];
+    let acceptor = TlsAcceptor::from(Arc::new(tls_config));
     tokio::spawn(async move {
         // Like a web server, this server waits for a request.
         let mut open = vec![];
@@ -91,16 +91,17 @@ async fn a_server_without_tls_is_not_a_node() {
 
 #[tokio::test]
 async fn a_server_that_aborts_before_its_certificate_is_not_a_node() {
-    let ours = Cluster::new();
-    let mut face = ours.face(HOST);
-    face.alpn_protocols = vec![b"http/1.1".to_vec()];
-    let verdict = look(face, &ours.credentials()).await;
+    let own = Cluster::new();
+    let mut tls_config = own.tls_config(HOST);
+    tls_config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let verdict = probe_server(tls_config, &own.credentials()).await;
     assert!(matches!(verdict, Verdict::NoNode(_)), "{verdict:?}");
 }
 
 #[tokio::test]
 async fn a_node_in_maintenance_mode_reports_its_identity() {
-    let server = Server::start(maintenance_face(HOST), services(&Arc::new(Node::default()))).await;
+    let server =
+        Server::start(maintenance_tls_config(HOST), services(&Arc::new(Node::default()))).await;
     let credentials = Cluster::new().credentials();
     let verdict = probe(&host(), &credentials, None, &server.settings()).await.unwrap();
     let Verdict::Maintenance(found) = verdict else { panic!("{verdict:?}") };
@@ -130,7 +131,7 @@ async fn a_node_in_maintenance_mode_reports_its_identity() {
 
 #[tokio::test]
 async fn a_server_that_accepts_any_client_and_is_not_a_node_is_unclear() {
-    let server = Server::start(maintenance_face(HOST), Services::default()).await;
+    let server = Server::start(maintenance_tls_config(HOST), Services::default()).await;
     let verdict =
         probe(&host(), &Cluster::new().credentials(), None, &server.settings()).await.unwrap();
     assert!(matches!(verdict, Verdict::Unclear(_)), "{verdict:?}");
@@ -139,52 +140,53 @@ async fn a_server_that_accepts_any_client_and_is_not_a_node_is_unclear() {
 
 #[tokio::test]
 async fn configured_nodes_are_distinguished_by_their_ca() {
-    let (ours, other) = (Cluster::new(), Cluster::new());
-    let verdict = look(ours.face(HOST), &ours.credentials()).await;
+    let (own, other) = (Cluster::new(), Cluster::new());
+    let verdict = probe_server(own.tls_config(HOST), &own.credentials()).await;
     assert!(matches!(verdict, Verdict::Ours), "{verdict:?}");
-    let verdict = look(other.face(HOST), &ours.credentials()).await;
+    let verdict = probe_server(other.tls_config(HOST), &own.credentials()).await;
     assert!(matches!(verdict, Verdict::OtherAuthority), "{verdict:?}");
-    let verdict = look(ours.face("10.0.0.12"), &ours.credentials()).await;
+    let verdict = probe_server(own.tls_config("10.0.0.12"), &own.credentials()).await;
     let Verdict::OtherName { presented } = verdict else { panic!("{verdict:?}") };
     assert_eq!(presented, ["10.0.0.12", "node"]);
     // The node presents a certificate of this cluster, but requires client certificates of another CA.
-    let mixed = other.face_with(ours.node(HOST, now()), Arc::new(DefaultTimeProvider));
-    let verdict = look(mixed, &ours.credentials()).await;
+    let mixed = other.tls_config_with(own.node(HOST, now()), Arc::new(DefaultTimeProvider));
+    let verdict = probe_server(mixed, &own.credentials()).await;
     assert!(matches!(verdict, Verdict::RefusesUs(_)), "{verdict:?}");
 }
 
 #[tokio::test]
 async fn expired_certificates_are_distinguished_from_clock_skew() {
-    let (ours, other) = (Cluster::new(), Cluster::new());
+    let (own, other) = (Cluster::new(), Cluster::new());
     let usual = || Arc::new(DefaultTimeProvider);
     let long_ago = now().minus(DAY * 3);
-    let ended = ours.face_with(ours.node(HOST, long_ago), usual());
-    let verdict = look(ended, &ours.credentials()).await;
+    let ended = own.tls_config_with(own.node(HOST, long_ago), usual());
+    let verdict = probe_server(ended, &own.credentials()).await;
     assert!(
         matches!(verdict, Verdict::Expired { whose: Whose::TheNode, not_after } if not_after == long_ago.plus(DAY)),
         "{verdict:?}"
     );
     // The CA of a certificate is more important than its dates.
-    let ended = other.face_with(other.node(HOST, long_ago), usual());
-    let verdict = look(ended, &ours.credentials()).await;
+    let ended = other.tls_config_with(other.node(HOST, long_ago), usual());
+    let verdict = probe_server(ended, &own.credentials()).await;
     assert!(matches!(verdict, Verdict::OtherAuthority), "{verdict:?}");
-    let soon = ours.face_with(ours.node(HOST, now().plus(DAY)), usual());
-    let verdict = look(soon, &ours.credentials()).await;
+    let soon = own.tls_config_with(own.node(HOST, now().plus(DAY)), usual());
+    let verdict = probe_server(soon, &own.credentials()).await;
     let Verdict::ClockSkew { at_least: Some(ahead) } = verdict else { panic!("{verdict:?}") };
     assert!(ahead + Duration::from_mins(5) > DAY && ahead <= DAY, "{ahead:?}");
-    let stale = ours.credentials_made(long_ago, DAY);
-    let verdict = look(ours.face(HOST), &stale).await;
+    let stale = own.credentials_made(long_ago, DAY);
+    let verdict = probe_server(own.tls_config(HOST), &stale).await;
     assert!(matches!(verdict, Verdict::Expired { whose: Whose::Ours, .. }), "{verdict:?}");
-    let behind = ours.face_with(ours.node(HOST, now().minus(DAY / 2)), Arc::new(Yesterday));
-    let verdict = look(behind, &ours.credentials()).await;
+    let behind =
+        own.tls_config_with(own.node(HOST, now().minus(DAY / 2)), Arc::new(ClockOneDayBehind));
+    let verdict = probe_server(behind, &own.credentials()).await;
     assert!(matches!(verdict, Verdict::ClockSkew { at_least: None }), "{verdict:?}");
 }
 
 /// Time source of a node whose clock is a day behind.
 #[derive(Debug)]
-struct Yesterday;
+struct ClockOneDayBehind;
 
-impl TimeProvider for Yesterday {
+impl TimeProvider for ClockOneDayBehind {
     fn current_time(&self) -> Option<TlsTime> {
         Some(TlsTime::since_unix_epoch(Clock::real().since_epoch().saturating_sub(DAY)))
     }

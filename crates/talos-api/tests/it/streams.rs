@@ -13,7 +13,7 @@ use crate::node::{Node, services};
 
 async fn configured() -> (Arc<Node>, Server, Client) {
     let (cluster, node) = (Cluster::new(), Arc::new(Node::default()));
-    let server = Server::start(cluster.face(HOST), services(&node)).await;
+    let server = Server::start(cluster.tls_config(HOST), services(&node)).await;
     let client = Client::new(host(), &cluster.credentials(), &server.settings()).unwrap();
     (node, server, client)
 }

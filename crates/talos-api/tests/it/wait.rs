@@ -11,7 +11,7 @@ use crate::node::{Node, services};
 #[tokio::test]
 async fn not_yet_is_retried_and_no_is_not() {
     let (cluster, node) = (Cluster::new(), Arc::new(Node::default()));
-    let server = Server::start(cluster.face(HOST), services(&node)).await;
+    let server = Server::start(cluster.tls_config(HOST), services(&node)).await;
     let client = Client::new(host(), &cluster.credentials(), &server.settings()).unwrap();
     let reported = Mutex::new(vec![]);
     let report = |reason: &str| reported.lock().unwrap().push(reason.to_owned());
@@ -34,13 +34,18 @@ async fn not_yet_is_retried_and_no_is_not() {
 #[tokio::test]
 async fn a_wait_reports_the_service_and_the_condition() {
     let cluster = Cluster::new();
-    let server = Server::start(cluster.face(HOST), services(&Arc::new(Node::default()))).await;
+    let server =
+        Server::start(cluster.tls_config(HOST), services(&Arc::new(Node::default()))).await;
     let client = Client::new(host(), &cluster.credentials(), &server.settings()).unwrap();
     assert_eq!(
         wait::service(&client, "etcd").await.unwrap(),
         Look::NotYet("etcd is Preparing: no bootstrap yet".to_owned())
     );
     assert_eq!(wait::service(&client, "kubelet").await.unwrap(), Look::Done(()));
+    assert_eq!(
+        wait::time_sync(&client).await.unwrap(),
+        Look::NotYet("time is not in sync yet".to_owned())
+    );
     let clock = Clock::scaled(1000.0);
     let mut wait = Wait::new(clock, clock.deadline(Duration::from_secs(10)));
     let late = wait::until(&mut wait, async || wait::machine_ready(&client).await).await;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Role of the Talos API. Displays in the form that certificates contain.
+/// Role of the Talos API. Its text form is the one in certificates, such as `os:admin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClientRole {
     Admin,

@@ -14,15 +14,15 @@ use crate::{Report, library};
 
 /// Result of a case in which the library and Talos agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum CaseResult {
     Same,
-    Refused,
+    Rejected,
     /// Talos crashed. The library must not crash.
     Crashed,
 }
 
 /// `Ok` if the library and Talos agree, otherwise a description of the difference.
-type Verdict = Result<Ending, String>;
+type Verdict = Result<CaseResult, String>;
 
 const MODES: &[&str] = &["metal", "cloud", "container"];
 /// Smallest config. If a case also fails with it, no generated config is needed.
@@ -56,7 +56,7 @@ impl Comparison {
         let case =
             GenCase::random(&mut random, self.talos.minor(), &self.secrets, library::OPTIONS);
         match self.generated(&case) {
-            Ok(ending) => report.pass("gen", ending),
+            Ok(result) => report.pass("gen", result),
             Err(_) => report.fail("gen", id, || {
                 let plain = self.secrets.clone();
                 let simpler = |case: &GenCase| case.simpler(&plain);
@@ -67,11 +67,11 @@ impl Comparison {
     }
 
     fn generated(&mut self, case: &GenCase) -> Verdict {
-        let theirs = self.talos.generate(&case.request());
-        let ours = guarded(|| library::generate(case));
+        let expected = self.talos.generate(&case.request());
+        let actual = guarded(|| library::generate(case));
         // Both roles are compared at once. The context of a difference shows the role.
         let both = |roles: [String; 2]| roles.join("\n===== worker\n");
-        agreement(&theirs.map(both), &ours.map(both))
+        agreement(&expected.map(both), &actual.map(both))
     }
 
     fn patch(&mut self, number: usize, id: &str, report: &mut Report) {
@@ -80,11 +80,11 @@ impl Comparison {
         let config = self.base(case.base);
         let verdict = self.patched(&config, &case.texts());
         match verdict {
-            Ok(ending) => report.pass("patch", ending),
+            Ok(result) => report.pass("patch", result),
             Err(_) => report.fail("patch", id, || self.smallest_patch(case.clone())),
         }
         // The patched config is also used to compare validation.
-        if verdict == Ok(Ending::Same) {
+        if verdict == Ok(CaseResult::Same) {
             let patched = self.talos.patch(&config, &case.texts());
             let patched =
                 patched.expect("invariant: Talos gives the same answer to the same request");
@@ -93,9 +93,9 @@ impl Comparison {
     }
 
     fn patched(&mut self, config: &str, patches: &[String]) -> Verdict {
-        let theirs = self.talos.patch(config, patches);
-        let ours = guarded(|| library::patch(self.talos.version(), config, patches));
-        agreement(&theirs, &ours)
+        let expected = self.talos.patch(config, patches);
+        let actual = guarded(|| library::patch(self.talos.version(), config, patches));
+        agreement(&expected, &actual)
     }
 
     fn smallest_patch(&mut self, case: PatchCase) -> String {
@@ -123,7 +123,7 @@ impl Comparison {
 
     fn validate(&mut self, config: &str, mode: &str, id: &str, report: &mut Report) {
         match self.validated(config, mode) {
-            Ok(ending) => report.pass("validate", ending),
+            Ok(result) => report.pass("validate", result),
             Err(_) => report.fail("validate", id, || {
                 let config = fewest_lines(config, |fewer| self.validated(fewer, mode).is_err());
                 let why = self.validated(&config, mode).err().unwrap_or_default();
@@ -133,14 +133,16 @@ impl Comparison {
     }
 
     fn validated(&mut self, config: &str, mode: &str) -> Verdict {
-        let theirs = self.talos.validate(config, mode);
-        let ours = guarded(|| library::validate(self.talos.version(), config, mode));
-        match (&theirs, &ours) {
+        let expected = self.talos.validate(config, mode);
+        let actual = guarded(|| library::validate(self.talos.version(), config, mode));
+        match (&expected, &actual) {
             (_, Err(error)) if error.starts_with(PANICKED) => Err(format!("{error}\n")),
-            (Err(error), _) if error.starts_with("crash") => Ok(Ending::Crashed),
-            (Ok(_), Ok(_)) => Ok(Ending::Same),
-            (Err(theirs), Err(ours)) if stage(theirs) == stage(ours) => Ok(Ending::Refused),
-            _ => Err(format!("talos: {theirs:?}\nlibrary: {ours:?}\n")),
+            (Err(error), _) if error.starts_with("crash") => Ok(CaseResult::Crashed),
+            (Ok(_), Ok(_)) => Ok(CaseResult::Same),
+            (Err(expected), Err(actual)) if stage(expected) == stage(actual) => {
+                Ok(CaseResult::Rejected)
+            }
+            _ => Err(format!("talos: {expected:?}\nlibrary: {actual:?}\n")),
         }
     }
 
@@ -197,15 +199,15 @@ fn guarded<T>(ask: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
 }
 
 /// Compares two results. They agree if both have the same bytes, or if both are rejections.
-fn agreement(theirs: &Result<String, String>, ours: &Result<String, String>) -> Verdict {
-    match (theirs, ours) {
+fn agreement(expected: &Result<String, String>, actual: &Result<String, String>) -> Verdict {
+    match (expected, actual) {
         (_, Err(error)) if error.starts_with(PANICKED) => Err(format!("{error}\n")),
-        (Err(error), _) if error.starts_with("panic:") => Ok(Ending::Crashed),
-        (Err(_), Err(_)) => Ok(Ending::Refused),
-        (Ok(theirs), Ok(ours)) if theirs == ours => Ok(Ending::Same),
-        (Ok(theirs), Ok(ours)) => Err(first_difference(theirs, ours)),
-        (Ok(_), Err(ours)) => Err(format!("talos accepts it\nlibrary: {ours}\n")),
-        (Err(theirs), Ok(_)) => Err(format!("talos: {theirs}\nthe library accepts it\n")),
+        (Err(error), _) if error.starts_with("panic:") => Ok(CaseResult::Crashed),
+        (Err(_), Err(_)) => Ok(CaseResult::Rejected),
+        (Ok(expected), Ok(actual)) if expected == actual => Ok(CaseResult::Same),
+        (Ok(expected), Ok(actual)) => Err(first_difference(expected, actual)),
+        (Ok(_), Err(actual)) => Err(format!("talos accepts it\nlibrary: {actual}\n")),
+        (Err(expected), Ok(_)) => Err(format!("talos: {expected}\nthe library accepts it\n")),
     }
 }
 

@@ -26,7 +26,7 @@ mod talos;
 use std::collections::{BTreeMap, HashMap};
 use std::process::{Command, ExitCode, Stdio};
 
-use compare::{Comparison, Ending};
+use compare::{CaseResult, Comparison};
 use talos::Talos;
 
 const DEFAULT_SEED: u64 = 20_260_101;
@@ -81,18 +81,18 @@ struct Report {
     /// Reduced cases that were printed, each with the name of the first case that was reduced to it.
     shown: HashMap<String, String>,
     /// Number of passed cases by result. A suite in which Talos rejects every case proves little.
-    endings: BTreeMap<String, usize>,
+    results: BTreeMap<String, usize>,
 }
 
 impl Report {
-    fn pass(&mut self, suite: &str, ending: Ending) {
+    fn pass(&mut self, suite: &str, result: CaseResult) {
         self.passed += 1;
-        let ending = match ending {
-            Ending::Same => "the same answer",
-            Ending::Refused => "rejected by both",
-            Ending::Crashed => "talos crashes, the library does not",
+        let result = match result {
+            CaseResult::Same => "the same answer",
+            CaseResult::Rejected => "rejected by both",
+            CaseResult::Crashed => "talos crashes, the library does not",
         };
-        *self.endings.entry(format!("{suite}: {ending}")).or_default() += 1;
+        *self.results.entry(format!("{suite}: {result}")).or_default() += 1;
     }
 
     /// Counts a failure. `explain` reduces the case, and is called for a limited number of failures.
@@ -113,8 +113,8 @@ impl Report {
     }
 
     fn finish(self) -> ExitCode {
-        for (ending, count) in &self.endings {
-            println!("{count:6}  {ending}");
+        for (result, count) in &self.results {
+            println!("{count:6}  {result}");
         }
         println!("{} passed, {} failed", self.passed, self.failed);
         if self.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

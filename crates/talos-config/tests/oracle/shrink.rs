@@ -50,15 +50,16 @@ pub(crate) fn fewest_lines(text: &str, mut fails: impl FnMut(&str) -> bool) -> S
 }
 
 /// Lines around the first difference of two texts. Lines of Talos have the prefix `-`, and lines of the library `+`.
-pub(crate) fn first_difference(theirs: &str, ours: &str) -> String {
-    let theirs: Vec<&str> = theirs.split('\n').collect();
-    let ours: Vec<&str> = ours.split('\n').collect();
-    let at = theirs.iter().zip(&ours).take_while(|(theirs, ours)| theirs == ours).count();
+pub(crate) fn first_difference(expected: &str, actual: &str) -> String {
+    let expected: Vec<&str> = expected.split('\n').collect();
+    let actual: Vec<&str> = actual.split('\n').collect();
+    let at =
+        expected.iter().zip(&actual).take_while(|(expected, actual)| expected == actual).count();
     let mut text = String::new();
-    for line in &theirs[at.saturating_sub(4)..at] {
+    for line in &expected[at.saturating_sub(4)..at] {
         text += &format!("  {}\n", cut(line));
     }
-    for (sign, lines) in [('-', &theirs), ('+', &ours)] {
+    for (sign, lines) in [('-', &expected), ('+', &actual)] {
         for line in lines.iter().skip(at).take(4) {
             text += &format!("{sign} {}\n", cut(line));
         }

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::{Value, json};
 
 /// Text with which Talos rejected the input.
-pub(crate) type Refusal = String;
+pub(crate) type Rejection = String;
 
 #[derive(Debug)]
 pub(crate) struct Talos {
@@ -65,20 +65,20 @@ impl Talos {
     }
 
     /// Configs of the control plane and the worker.
-    pub(crate) fn generate(&mut self, request: &Value) -> Result<[String; 2], Refusal> {
+    pub(crate) fn generate(&mut self, request: &Value) -> Result<[String; 2], Rejection> {
         let answer = self.ask(request);
-        refused(&answer)?;
+        check_rejection(&answer)?;
         Ok([text(&answer, "controlplane"), text(&answer, "worker")])
     }
 
-    pub(crate) fn patch(&mut self, config: &str, patches: &[String]) -> Result<String, Refusal> {
+    pub(crate) fn patch(&mut self, config: &str, patches: &[String]) -> Result<String, Rejection> {
         let answer = self.ask(&json!({"op": "patch", "config": config, "patches": patches}));
-        refused(&answer)?;
+        check_rejection(&answer)?;
         Ok(text(&answer, "output"))
     }
 
     /// Validates a config. `Ok` contains the warnings of a valid config. The text of a rejection begins with its stage.
-    pub(crate) fn validate(&mut self, config: &str, mode: &str) -> Result<Vec<String>, Refusal> {
+    pub(crate) fn validate(&mut self, config: &str, mode: &str) -> Result<Vec<String>, Rejection> {
         let answer = self.ask(&json!({"op": "validate", "config": config, "mode": mode}));
         if answer["valid"].as_bool() == Some(true) {
             let warnings = answer["warnings"].as_array().map_or(&[][..], Vec::as_slice);
@@ -96,7 +96,7 @@ impl Drop for Talos {
     }
 }
 
-fn refused(answer: &Value) -> Result<(), Refusal> {
+fn check_rejection(answer: &Value) -> Result<(), Rejection> {
     match answer["error"].as_str() {
         Some(error) => Err(error.to_owned()),
         None => Ok(()),

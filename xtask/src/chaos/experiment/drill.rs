@@ -12,9 +12,9 @@ use super::{Experiment, FOLDERS, PAUSE, SECRETS};
 use crate::Problems;
 use crate::chaos::observer::CommandsRun;
 use crate::chaos::other_machine::OtherMachine;
-use crate::chaos::pace::Pace;
 use crate::chaos::run::{Run, RunKind};
-use crate::chaos::tally::Tally;
+use crate::chaos::run_durations::RunDurations;
+use crate::chaos::statistics::Statistics;
 
 /// Time after which another machine takes over a lock that is not renewed. It is real time, even in a lab.
 const LEASE: Duration = Duration::from_mins(1);
@@ -64,12 +64,12 @@ impl Experiment {
         &mut self,
         drill: LiveDrill,
         chance: &mut Chance,
-        pace: &Pace,
-        tally: &mut Tally,
+        run_durations: &RunDurations,
+        statistics: &mut Statistics,
     ) -> Problems {
         let drilled = match drill {
-            LiveDrill::Unlock => self.unlock_live_run(chance, pace, tally),
-            LiveDrill::PausedRun => self.pause_run(chance, pace, tally),
+            LiveDrill::Unlock => self.unlock_live_run(chance, run_durations, statistics),
+            LiveDrill::PausedRun => self.pause_run(chance, run_durations, statistics),
         };
         match drilled {
             Ok(()) => self.check(CommandsRun::Up),
@@ -82,11 +82,11 @@ impl Experiment {
         &mut self,
         drill: ClusterDrill,
         chance: &mut Chance,
-        tally: &mut Tally,
+        statistics: &mut Statistics,
     ) -> Problems {
         let drilled = match drill {
-            ClusterDrill::RenamedVms => self.rename_vms(tally),
-            ClusterDrill::LostSecrets => self.lose_secrets(chance, tally),
+            ClusterDrill::RenamedVms => self.rename_vms(statistics),
+            ClusterDrill::LostSecrets => self.lose_secrets(chance, statistics),
         };
         self.lab.stop();
         match drilled {
@@ -101,31 +101,36 @@ impl Experiment {
     fn unlock_live_run(
         &self,
         chance: &mut Chance,
-        pace: &Pace,
-        tally: &mut Tally,
+        run_durations: &RunDurations,
+        statistics: &mut Statistics,
     ) -> io::Result<()> {
-        let mut first = self.start_up(FOLDERS[0], None, tally)?;
-        thread::park_timeout(pace.draw(RunKind::Up.command(), chance));
+        let mut first = self.start_up(FOLDERS[0], None, statistics)?;
+        thread::park_timeout(run_durations.draw(RunKind::Up.command(), chance));
         let is_live = first.is_alive()?;
-        tally.drills.unlocks += u64::from(is_live);
-        tally.drills.too_late += u64::from(!is_live);
+        statistics.drills.unlocks += u64::from(is_live);
+        statistics.drills.too_late += u64::from(!is_live);
         let words = ["unlock", "--yes", "--inventory", FOLDERS[1], "--lab-at", "lab.json"];
         let unlock = self.command_on(self.other_machine.as_ref(), &words);
         // `unlock` may fail, because the run is alive, or because of a fault of the lab.
         self.logged(FOLDERS[1], unlock)?.status()?;
-        let second = self.start_up(FOLDERS[1], self.other_machine.as_ref(), tally)?;
+        let second = self.start_up(FOLDERS[1], self.other_machine.as_ref(), statistics)?;
         second.wait(PAUSE)?;
         first.wait(PAUSE)?;
         Ok(())
     }
 
-    fn pause_run(&self, chance: &mut Chance, pace: &Pace, tally: &mut Tally) -> io::Result<()> {
-        let mut first = self.start_up(FOLDERS[0], None, tally)?;
-        thread::park_timeout(pace.draw(RunKind::Up.command(), chance));
+    fn pause_run(
+        &self,
+        chance: &mut Chance,
+        run_durations: &RunDurations,
+        statistics: &mut Statistics,
+    ) -> io::Result<()> {
+        let mut first = self.start_up(FOLDERS[0], None, statistics)?;
+        thread::park_timeout(run_durations.draw(RunKind::Up.command(), chance));
         let is_paused = first.pause()?;
-        tally.drills.pauses += u64::from(is_paused);
-        tally.drills.too_late += u64::from(!is_paused);
-        let mut second = self.start_up(FOLDERS[1], self.other_machine.as_ref(), tally)?;
+        statistics.drills.pauses += u64::from(is_paused);
+        statistics.drills.too_late += u64::from(!is_paused);
+        let mut second = self.start_up(FOLDERS[1], self.other_machine.as_ref(), statistics)?;
         // On the same machine, the second run is rejected at once, because the process of the paused run is alive.
         if is_paused && self.other_machine.is_some() {
             let until = self.clock.deadline(LEASE + AFTER_LEASE.mul_f64(chance.share()));
@@ -143,23 +148,23 @@ impl Experiment {
         &self,
         folder: &'static str,
         machine: Option<&OtherMachine>,
-        tally: &mut Tally,
+        statistics: &mut Statistics,
     ) -> io::Result<Run> {
-        tally.ups += 1;
-        tally.elsewhere += u64::from(machine.is_some());
+        statistics.ups += 1;
+        statistics.elsewhere += u64::from(machine.is_some());
         let command = self.run_of(folder, RunKind::Up, machine)?;
         Run::start(folder, RunKind::Up, command, self.clock, None)
     }
 
     /// The VMs of the cluster lost their names and notes, and a fresh clone of the inventory has other nodes. `up` must
     /// not create a second etcd cluster.
-    fn rename_vms(&mut self, tally: &mut Tally) -> io::Result<Problems> {
+    fn rename_vms(&mut self, statistics: &mut Statistics) -> io::Result<Problems> {
         let before = self.lab.rename_vms(&self.inventory.vmids())?;
         self.clone_again(FOLDERS[1])?;
         self.write_inventory(FOLDERS[1], &self.inventory.with_other_nodes())?;
         self.start_lab("faults: []\n")?;
-        let is_up = self.start_up(FOLDERS[1], None, tally)?.wait(PAUSE)?;
-        tally.drills.renamed += 1;
+        let is_up = self.start_up(FOLDERS[1], None, statistics)?.wait(PAUSE)?;
+        statistics.drills.renamed += 1;
         self.lab.stop();
         self.lab.restore_vms(&before)?;
         let message = "`up` succeeded with other node names beside the VMs of the same cluster";
@@ -167,15 +172,19 @@ impl Experiment {
     }
 
     /// The secrets file is missing although the cluster exists. `up` must not generate new secrets.
-    fn lose_secrets(&mut self, chance: &mut Chance, tally: &mut Tally) -> io::Result<Problems> {
+    fn lose_secrets(
+        &mut self,
+        chance: &mut Chance,
+        statistics: &mut Statistics,
+    ) -> io::Result<Problems> {
         let (file, kept) = (self.path(FOLDERS[0], SECRETS), self.root.join("kept-secrets"));
         if chance.below(2) == 0 {
             self.clone_again(FOLDERS[0])?;
         }
         self.start_lab("faults: []\n")?;
         fs::rename(&file, &kept)?;
-        let is_up = self.start_up(FOLDERS[0], None, tally)?.wait(PAUSE)?;
-        tally.drills.lost_secrets += 1;
+        let is_up = self.start_up(FOLDERS[0], None, statistics)?.wait(PAUSE)?;
+        statistics.drills.lost_secrets += 1;
         let mut violations = vec![];
         if is_up {
             violations.push("`up` succeeded without the secrets of the cluster".to_owned());

@@ -11,10 +11,10 @@ use talmox_talos_api::{Credentials, Settings};
 use talmox_talos_config::secrets::Bundle;
 
 use super::AdoptArgs;
-use super::config_patch;
 use super::inventory_text::{self, AdoptedNode, ClusterFacts};
 use super::running_node::{self, RunningNode};
 use super::vm_settings::{self, FoundVm, quoted};
+use super::{config_patch, etcd_member};
 use crate::command::secrets::import::bundle_in_config;
 use crate::command_code::CommandCode;
 use crate::error::CommandError;
@@ -85,6 +85,7 @@ pub(super) async fn read_cluster(
             "check that the token may read the VMs (VM.Audit), and that they run on this Proxmox",
         ));
     }
+    left.extend(etcd_member::left(&found.nodes, &nodes, &left));
     Ok(Adoption { facts, bundle, nodes, left })
 }
 

@@ -4,11 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
 use talmox_talos_api::client::{Resource, ResourceKind};
-use talmox_talos_api::{Client, Credentials, Machine, Settings, TalosError, parse_node_address};
+use talmox_talos_api::{
+    Client, Credentials, EtcdState, Machine, Settings, TalosError, parse_node_address,
+};
 use talmox_talos_config::leaf::leaves;
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::{Config, Release};
 use talmox_yaml::Node;
+
+use super::etcd_member;
 
 /// Entries in the extension list of Talos that are not extensions: the schematic of the image, and a file of the kernel.
 const NO_EXTENSIONS: [&str; 2] = ["schematic", "modules.dep"];
@@ -27,6 +31,8 @@ pub(super) struct RunningNode {
     /// Names of the system extensions, without `siderolabs/`.
     pub(super) extensions: Vec<String>,
     pub(super) config: SecretText,
+    /// Names of the members of etcd, as the node reports them. `None` if etcd does not run on the node.
+    pub(super) etcd_members: Option<Vec<String>>,
 }
 
 /// Nodes of a cluster, and the addresses at which no node could be read.
@@ -150,6 +156,10 @@ async fn read_one(client: &Client) -> Result<(RunningNode, Vec<String>), TalosEr
         schematic,
         extensions: names.filter(|name| !NO_EXTENSIONS.contains(&name.as_str())).collect(),
         config: config.as_ref().map(Resource::config_text).unwrap_or_default(),
+        etcd_members: match EtcdState::read(client).await {
+            Ok(EtcdState::Member(members)) => Some(members.iter().map(etcd_member::name).collect()),
+            Ok(_) | Err(_) => None,
+        },
     };
     Ok((node, members.iter().filter_map(first).collect()))
 }

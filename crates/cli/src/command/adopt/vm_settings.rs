@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use talmox_pve::api::cluster::{self, Guest};
 use talmox_pve::api::qemu::{self, Vm};
 use talmox_pve::config::VmConfig;
-use talmox_pve::property::{Drive, GIB, HostPci, Net, PciSource};
+use talmox_pve::property::{BootOrder, Drive, GIB, HostPci, Net, PciSource};
 use talmox_pve::{Client, PveError};
 
 use super::running_node::RunningNode;
@@ -93,6 +93,8 @@ pub(super) fn settings(found: &FoundVm) -> Result<Vec<(&'static str, String)>, S
         ("onboot", flag("onboot").to_string()),
         ("protection", flag("protection").to_string()),
     ];
+    keys.extend(sockets(config).map(|sockets| ("sockets", sockets.to_owned())));
+    keys.extend(boot_order(config, bus).map(|order| ("boot_order", order)));
     keys.extend(system.storage().map(|storage| ("datastore", storage.to_string())));
     keys.extend(guest.pool.as_ref().map(|pool| ("pool", pool.to_string())));
     if disks.len() > 1 {
@@ -117,6 +119,20 @@ fn machine_type(config: &VmConfig) -> &'static str {
 
 fn cores(config: &VmConfig) -> Option<u32> {
     config.get("cores").unwrap_or("1").parse().ok()
+}
+
+/// Number of CPU sockets, if it is not the default.
+fn sockets(config: &VmConfig) -> Option<&str> {
+    config.get("sockets").filter(|sockets| *sockets != "1")
+}
+
+/// The boot order, if it is not the system disk alone. None for a boot order with a CD drive, which the inventory cannot name.
+fn boot_order(config: &VmConfig, bus: &str) -> Option<String> {
+    let devices = BootOrder::parse(config.get("boot").unwrap_or_default()).0;
+    let is_named = |device: &String| is_numbered(device, bus) || is_numbered(device, "net");
+    let is_default = devices == [format!("{bus}0")];
+    let is_described = !devices.is_empty() && devices.iter().all(is_named);
+    (is_described && !is_default).then(|| format!("[{}]", devices.join(", ")))
 }
 
 /// Memory of a VM in MiB. Some versions of Proxmox write `current=4096`.
@@ -179,6 +195,7 @@ fn cards(config: &VmConfig) -> Result<Vec<(&'static str, String)>, String> {
             net.bridge.as_ref().ok_or_else(|| format!("net{index} of its VM has no bridge"))?;
         let mut keys = vec![("mac", quoted(&mac.to_string())), ("bridge", bridge.to_string())];
         keys.extend(net.vlan.map(|vlan| ("vlan", vlan.to_string())));
+        keys.extend(net.firewall.then(|| ("firewall", "true".to_owned())));
         lists.push(keys);
     }
     let further: Vec<String> = lists.iter().skip(1).map(|keys| flow(keys)).collect();
@@ -254,6 +271,8 @@ mod tests {
     }
 
     const PLAIN: &str = "cores: 4
+        sockets: 2
+        boot: order=scsi0;net0
         memory: 8192
         machine: pc-q35-9.0
         bios: ovmf
@@ -261,7 +280,7 @@ mod tests {
         scsi1: local-lvm:vm-105-disk-2,size=100G
         ide2: local:iso/talos.iso,media=cdrom
         net0: virtio=BC:24:11:00:00:01,bridge=vmbr0,tag=40
-        net1: virtio=BC:24:11:00:00:02,bridge=vmbr1";
+        net1: virtio=BC:24:11:00:00:02,bridge=vmbr1,firewall=1";
 
     #[test]
     fn options_become_settings() {
@@ -271,6 +290,8 @@ mod tests {
             "vmid: 105",
             "host: pve1",
             "cores: 4",
+            "sockets: 2",
+            "boot_order: [scsi0, net0]",
             "memory: 8192",
             "disk: 40G",
             "disk_bus: scsi",
@@ -280,7 +301,7 @@ mod tests {
             "disks: [{size: 100G, datastore: local-lvm}]",
             "mac: \"BC:24:11:00:00:01\"",
             "vlan: 40",
-            "nics: [{mac: \"BC:24:11:00:00:02\", bridge: vmbr1}]",
+            "nics: [{mac: \"BC:24:11:00:00:02\", bridge: vmbr1, firewall: true}]",
         ] {
             assert!(text.iter().any(|found| found == line), "{line} is not in {text:#?}");
         }

@@ -32,6 +32,7 @@ pub(super) fn run(
 }
 
 async fn report(session: &Session, printer: &Printer) -> Outcome {
+    session.refuse_existing_cluster().await?;
     let mut observed = session.observe().await?;
     session.observe_addresses(&mut observed).await;
     let plan = planning::plan(&session.desired, &observed, session.options(&observed));

@@ -22,7 +22,7 @@ impl From<CommandError> for InvalidAnswer {
     }
 }
 
-/// Source of answers: flags, and prompts or defaults.
+/// Source of answers: the flag if it is given, otherwise a prompt (if `is_asking`) or the default.
 pub(super) struct Asking<'a> {
     pub(super) printer: &'a Printer,
     pub(super) is_asking: bool,

@@ -236,7 +236,7 @@ fn caller(
         let credentials = credentials.map_err(|error| {
             let hint = match &error {
                 CredentialsError::NoContext { .. } => "pass one of its contexts with --context",
-                _ => "create one with `talmox talosconfig` or `talosctl config new`",
+                _ => "create one with `talmox talosconfig`",
             };
             CommandError::failed(
                 CommandCode::FileUnreadable,

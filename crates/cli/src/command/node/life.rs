@@ -73,12 +73,13 @@ pub(super) struct UncordonArgs {
 
 #[derive(Debug, Args)]
 struct RollArgs {
+    // An option after the options of the lab would be listed under their heading.
+    /// Maximum number of workers that are unavailable at a time; control planes always go one by one
+    #[arg(long, value_name = "WORKERS", default_value = "1")]
+    max_unavailable: NonZeroUsize,
+
     #[command(flatten)]
     life: LifeArgs,
-
-    /// Number of workers that may be unavailable at a time; control planes always go one by one
-    #[arg(long, value_name = "COUNT", default_value = "1")]
-    max_unavailable: NonZeroUsize,
 }
 
 #[derive(Debug, Args)]

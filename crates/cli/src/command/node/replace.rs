@@ -22,12 +22,12 @@ use crate::{confirm, runtime};
 
 /// Delete the VMs of nodes and create them again
 ///
-/// Each node is drained, removed from etcd if it is a control plane, and deleted. Then `up`'s steps create it
-/// again with the same name, vmid, MAC and address. All data on its disks is lost. Control planes are replaced one by
+/// Each node is drained, removed from etcd if it is a control plane, and deleted. Then it is created
+/// again, as `up` does, with the same name, vmid, MAC and address. All data on its disks is lost. Control planes are replaced one by
 /// one, and only while etcd keeps its quorum; the only control plane of a cluster cannot be replaced.
 ///
 /// On a terminal the name of each node must be entered to confirm the loss of its disks. In scripts, pass
-/// --allow-removal; --yes alone does not allow it.
+/// both --allow-removal and --yes.
 #[derive(Debug, Args)]
 pub(super) struct ReplaceArgs {
     /// Nodes, by their names in the inventory
@@ -46,8 +46,8 @@ pub(super) struct ReplaceArgs {
     #[arg(long)]
     allow_removal: bool,
 
-    /// Number of workers that may be unavailable at a time; control planes always go one by one
-    #[arg(long, value_name = "COUNT", default_value = "1")]
+    /// Maximum number of workers that are unavailable at a time; control planes always go one by one
+    #[arg(long, value_name = "WORKERS", default_value = "1")]
     max_unavailable: NonZeroUsize,
 
     #[command(flatten)]
@@ -100,7 +100,8 @@ async fn replace(args: &ReplaceArgs, session: &Session, printer: &Printer) -> Ou
 }
 
 async fn plan_of(scope: &Scope, session: &Session) -> Result<Plan, CommandError> {
-    let observed = session.observe().await?;
+    let mut observed = session.observe().await?;
+    session.observe_image_contents(&mut observed).await;
     let options = session.options(&observed);
     Ok(planning::plan_within(&session.desired, &observed, options, scope))
 }

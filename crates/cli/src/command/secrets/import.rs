@@ -75,7 +75,8 @@ pub(super) fn run(args: &SecretsImportArgs, global: &Global, printer: &Printer) 
 pub(crate) fn bundle_in(path: &Path) -> Result<Bundle, CommandError> {
     let input = read_input(path)?;
     let is_plain = !sops::is_encrypted(input.expose());
-    let hint = "create the file with `talosctl gen secrets`, or an encrypted one with `talmox secrets init`";
+    let hint =
+        "create one with `talmox secrets init`; a file of `talosctl gen secrets` is accepted too";
     let (bundle, _) = read(&input, is_plain, path)
         .map_err(|error| if error.hint.is_none() { error.hint(hint) } else { error })?;
     Ok(bundle)

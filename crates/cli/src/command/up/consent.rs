@@ -6,6 +6,7 @@ use talmox_plan::plan::{Left, Plan};
 
 use crate::confirm;
 use crate::error::CommandError;
+use crate::printer::Printer;
 
 /// Nodes that the plan leaves because the user has not consented to lose their disks.
 pub(super) fn nodes_without_consent(plan: &Plan) -> BTreeSet<String> {
@@ -13,15 +14,28 @@ pub(super) fn nodes_without_consent(plan: &Plan) -> BTreeSet<String> {
     left.filter_map(|change| change.object.node()).map(str::to_owned).collect()
 }
 
-/// Asks the user to enter the name of each node, and returns the nodes that the user agreed to.
-pub(super) fn ask(nodes: BTreeSet<String>) -> Result<BTreeSet<String>, CommandError> {
+/// Asks the user to enter the name of each node, and returns the nodes that the user agreed to. Asks again after another
+/// name, because a typing error must not look like a decision.
+pub(super) fn ask(
+    nodes: BTreeSet<String>,
+    printer: &Printer,
+) -> Result<BTreeSet<String>, CommandError> {
     let mut agreed = BTreeSet::new();
     for node in nodes {
         let question = format!(
-            "The disks of {node} would be deleted. To allow it, enter the name of the node; to leave it as it is, press Enter:"
+            "The disks of {node} would be deleted. To allow it, enter the name of the node, `{node}`; to leave the node as it is, press Enter:"
         );
-        if confirm::is_word(&question, &node)? {
-            agreed.insert(node);
+        loop {
+            let answer = confirm::ask(&question)?;
+            if answer == node {
+                agreed.insert(node);
+                break;
+            }
+            if answer.is_empty() {
+                printer.say_always(&format!("{node} is left as it is."));
+                break;
+            }
+            printer.say_always(&format!("`{answer}` is not the name of this node."));
         }
     }
     Ok(agreed)

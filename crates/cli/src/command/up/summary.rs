@@ -5,7 +5,7 @@ use talmox_engine::kube::NodeFacts;
 use talmox_model::Node;
 use talmox_plan::observed::Observed;
 use talmox_plan::plan::{Left, Plan, show};
-use talmox_plan::planning::{future_locations, locations, may_lead_around};
+use talmox_plan::planning::{locations, locations_after, may_lead_around};
 
 use crate::args::Format;
 use crate::choose::ClientPaths;
@@ -86,7 +86,8 @@ pub(super) async fn done(
 ) -> Outcome {
     let desired = &session.desired;
     let facts = if end.is_change || printer.format == Format::Json {
-        let facts = Facts::look(session, &future_locations(desired, &observed.pve), None).await;
+        let facts =
+            Facts::look(session, &locations_after(desired, &observed.pve, plan), None).await;
         facts.warn(None, printer);
         Some(facts.nodes)
     } else {
@@ -176,26 +177,54 @@ async fn endpoint_answers(session: &Session) -> Option<bool> {
     session.shared_address_answers().await
 }
 
-/// Text about the readiness of the nodes. If Talos installs the CNI, all nodes are ready, because the run has waited for
-/// them.
+/// Text about the readiness of the nodes, as Kubernetes reports it now. A run that is limited to nodes or parts does not wait for the
+/// nodes, so the end of the run does not show that they are ready.
 async fn readiness(session: &Session, nodes: &[&str]) -> String {
-    let unready = if session.desired.has_cni { 0 } else { unready(session, nodes).await };
-    let are = |count: usize| if count == 1 { "is" } else { "are" };
-    let all = plural(nodes.len(), "node");
-    let waiting = "registered, NotReady: CNI missing";
-    match unready {
-        0 => format!("{all} {} Ready", are(nodes.len())),
-        some if some == nodes.len() => format!("{all} {} {waiting}", are(some)),
-        some => format!("{some} of {all} {} {waiting}", are(some)),
-    }
+    let known = match session.kube() {
+        Ok(kube) => kube.nodes().await.ok(),
+        Err(_) => None,
+    };
+    let waiting = match &session.desired.cni_managed_by {
+        // Without a CNI, nodes become ready only with a network add-on.
+        None if session.desired.has_cni => "NotReady".to_owned(),
+        None => "registered, NotReady: CNI missing".to_owned(),
+        Some(manager) => format!("registered, NotReady: the CNI is managed by {manager}"),
+    };
+    readiness_text(nodes, known.as_deref(), session.desired.has_cni, &waiting)
 }
 
-/// Number of nodes that are not ready. 0 if Kubernetes does not answer.
-async fn unready(session: &Session, nodes: &[&str]) -> usize {
-    let Ok(kube) = session.kube() else { return 0 };
-    let known = kube.nodes().await.unwrap_or_default();
-    let is_own = |node: &&NodeFacts| nodes.contains(&node.name.as_str());
-    known.iter().filter(is_own).filter(|node| !node.is_ready).count()
+/// Text about the nodes that Kubernetes lists. `known` is `None` if Kubernetes did not answer. `waiting` is the text for nodes that
+/// are not ready.
+fn readiness_text(
+    nodes: &[&str],
+    known: Option<&[NodeFacts]>,
+    has_cni: bool,
+    waiting: &str,
+) -> String {
+    let are = |count: usize| if count == 1 { "is" } else { "are" };
+    let all = plural(nodes.len(), "node");
+    let Some(known) = known else {
+        return format!("Kubernetes did not report whether {all} {} Ready", are(nodes.len()));
+    };
+    let own: Vec<&NodeFacts> =
+        known.iter().filter(|node| nodes.contains(&node.name.as_str())).collect();
+    let ready = own.iter().filter(|node| node.is_ready).count();
+    let unready = own.len() - ready;
+    let of = |count: usize| {
+        if count == nodes.len() { all.clone() } else { format!("{count} of {all}") }
+    };
+    let mut parts = vec![];
+    if ready > 0 && (has_cni || unready == 0) {
+        parts.push(format!("{} {} Ready", of(ready), are(ready)));
+    }
+    if unready > 0 {
+        parts.push(format!("{} {} {waiting}", of(unready), are(unready)));
+    }
+    let missing = nodes.len() - own.len();
+    if missing > 0 {
+        parts.push(format!("{} {} not registered", of(missing), are(missing)));
+    }
+    parts.join(", ")
 }
 
 fn next(session: &Session, end: &RunSuccess) -> String {
@@ -247,4 +276,34 @@ fn ssh(session: &Session) -> Option<String> {
 
 fn indented(text: &str) -> String {
     text.lines().map(|line| format!("  {line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str, is_ready: bool) -> NodeFacts {
+        NodeFacts { name: name.to_owned(), is_ready, ..NodeFacts::default() }
+    }
+
+    #[test]
+    fn the_text_states_what_kubernetes_reports() {
+        let names = ["cp-1", "wk-1"];
+        let text = |known: Option<&[NodeFacts]>, has_cni: bool| {
+            let waiting = if has_cni { "NotReady" } else { "registered, NotReady: CNI missing" };
+            readiness_text(&names, known, has_cni, waiting)
+        };
+        let (cp, wk) = (node("cp-1", true), node("wk-1", true));
+        let both = [cp.clone(), wk, node("other", false)];
+        assert_eq!(text(Some(&both), true), "2 nodes are Ready");
+        let one = [cp.clone(), node("wk-1", false)];
+        assert_eq!(text(Some(&one), true), "1 of 2 nodes is Ready, 1 of 2 nodes is NotReady");
+        let waiting = "1 of 2 nodes is registered, NotReady: CNI missing";
+        assert_eq!(text(Some(&one), false), waiting);
+        assert_eq!(
+            text(Some(&[cp]), true),
+            "1 of 2 nodes is Ready, 1 of 2 nodes is not registered"
+        );
+        assert_eq!(text(None, true), "Kubernetes did not report whether 2 nodes are Ready");
+    }
 }

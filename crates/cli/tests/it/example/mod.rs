@@ -14,7 +14,7 @@ use talmox_talos_config::age::parse_identities;
 use talmox_talos_config::secrets::Bundle;
 use talmox_talos_config::sops;
 
-use crate::lab::{IN_FILE, Served};
+use crate::lab::{IN_FILE, ServedLab};
 use crate::lab_state::{LabState, NodeState, VmState};
 use crate::support::{Cluster, KEYS};
 
@@ -27,7 +27,7 @@ const MARK: &str = "0a03b68950e660f4";
 struct Example {
     name: &'static str,
     cluster: Cluster,
-    _lab: Served,
+    _lab: ServedLab,
     lab_state: LabState,
 }
 
@@ -43,7 +43,7 @@ impl Example {
     fn up(name: &'static str, prepare: &[&str]) -> Self {
         let cluster = Cluster::example(name);
         let bundle = take_identity(&cluster, name);
-        let lab = Served::in_file(&cluster, "--inventory inventory --speed 50");
+        let lab = ServedLab::in_file(&cluster, "--inventory inventory --speed 50");
         let ready = serde_json::from_str(&cluster.folder.read("lab.json")).unwrap();
         let lab_state = LabState::new(&ready, bundle);
         let run = |command: &str, code: i32| {
@@ -108,7 +108,9 @@ fn talos_notes(cluster: &str, node: &str) -> String {
 #[track_caller]
 fn assert_vm(vm: &VmState, notes: &str, lines: &str) {
     let mut found = vm.config.clone();
-    assert_eq!(found.remove("description").as_deref(), Some(notes));
+    // The marker records the tags that talmox set.
+    let notes = format!("{notes} own-tags={}", found["tags"]);
+    assert_eq!(found.remove("description"), Some(notes));
     let expected: BTreeMap<String, String> = lines
         .lines()
         .map(|line| line.split_once(": ").unwrap())

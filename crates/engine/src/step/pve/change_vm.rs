@@ -1,6 +1,6 @@
 //! Changes the options of a VM that exists.
 
-use talmox_plan::ownership::Marker;
+use talmox_plan::ownership::{Marker, rebased_description};
 use talmox_plan::plan::ChangeVm;
 use talmox_pve::api::pool::{self, Members};
 use talmox_pve::api::qemu::{self, Vm};
@@ -109,8 +109,8 @@ fn is_drive(key: &str) -> bool {
 /// because its volume may hold data.
 fn change(step: &ChangeVm, config: &VmConfig, are_tags_rejected: bool) -> VmChange {
     let mut set = VmOptions::new();
-    let wanted =
-        if are_tags_rejected { noting_rejection(&step.set, config) } else { step.set.clone() };
+    let wanted = rebased(&step.set, config);
+    let wanted = if are_tags_rejected { noting_rejection(&wanted, config) } else { wanted };
     for differs in drift(&wanted, config) {
         if are_tags_rejected && differs.key == "tags" {
             continue;
@@ -137,11 +137,24 @@ fn has_same_volume(wanted: &str, found: &str) -> bool {
     wanted.volume_id().is_some() && wanted.volume_id() == found.volume_id()
 }
 
-/// The same options, with a marker that shows later plans that the tags cannot be set.
+/// The same options, with the planned notes in the current description: a user may have edited the notes since the plan was
+/// made.
+fn rebased(set: &VmOptions, config: &VmConfig) -> VmOptions {
+    let planned = set.get("description");
+    match planned.and_then(|planned| rebased_description(planned, config.description())) {
+        Some(text) => set.clone().description(&text),
+        None => set.clone(),
+    }
+}
+
+/// The same options, with a marker that shows later plans that the tags cannot be set. The rejected tags are not recorded as
+/// tags of talmox.
 fn noting_rejection(set: &VmOptions, config: &VmConfig) -> VmOptions {
     let text = set.get("description").unwrap_or_else(|| config.description());
+    let own_tags = Marker::find(config.description()).map(|marker| marker.own_tags);
+    let own_tags = own_tags.unwrap_or_default();
     let noted = Marker::find(text)
-        .and_then(|marker| Marker { are_tags_rejected: true, ..marker }.replace_in(text));
+        .and_then(|marker| Marker { are_tags_rejected: true, own_tags, ..marker }.replace_in(text));
     match noted {
         Some(text) => set.clone().description(&text),
         None => set.clone(),
@@ -219,5 +232,16 @@ mod tests {
         assert_eq!(sent, [("memory", "4096"), ("scsi1", "local-lvm:10")]);
         assert_eq!(change.delete, ["net1"]);
         assert_eq!(change.digest.unwrap().as_str(), "ab");
+    }
+
+    #[test]
+    fn text_that_a_user_wrote_since_the_plan_stays() {
+        let marker = "talmox/1 cluster=ab node=worker-1 stage=made";
+        let set = VmOptions::new().description(&format!("{marker} own-tags=blue"));
+        let current = format!("{marker}\n\nby hand");
+        let found = config(&[("description", current.as_str())]);
+        let change = change(&step(set, &[]), &found, false);
+        let expected = format!("{marker} own-tags=blue\n\nby hand");
+        assert_eq!(change.set.get("description"), Some(expected.as_str()));
     }
 }

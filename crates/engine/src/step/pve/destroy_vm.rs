@@ -49,8 +49,9 @@ impl RunStep for DestroyVm {
     }
 }
 
-/// The VM that must be stopped or destroyed, if it still exists. An earlier run may have been killed while its task destroyed
-/// the VM. Such a task removes the marker and the pool of the VM first, and its vmid last.
+/// The VM that must be stopped or destroyed; `None` if it no longer exists. If an earlier run was killed, its destroy task may
+/// still run. Such a task first removes the marker and takes the VM out of its pool, and frees the vmid last. So if the VM has
+/// no marker, this function waits for the task before it reports a foreign VM.
 pub(super) async fn still_there(
     own: &OwnVm,
     context: &StepContext,

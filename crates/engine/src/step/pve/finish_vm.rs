@@ -70,11 +70,12 @@ fn change(step: &FinishVm, config: &VmConfig, are_tags_rejected: bool) -> VmChan
     }
 }
 
-/// The same options, with a marker that shows later plans that the tags cannot be set.
+/// The same options, with a marker that shows later plans that the tags cannot be set, and that records no tags of talmox.
 fn noting_rejection(set: &VmOptions) -> VmOptions {
     let text = set.get("description").unwrap_or_default();
+    let own_tags = Tags::default();
     let noted = Marker::find(text)
-        .and_then(|marker| Marker { are_tags_rejected: true, ..marker }.replace_in(text));
+        .and_then(|marker| Marker { are_tags_rejected: true, own_tags, ..marker }.replace_in(text));
     match noted {
         Some(text) => set.clone().description(&text),
         None => set.clone(),

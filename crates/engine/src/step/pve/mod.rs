@@ -21,6 +21,7 @@ mod power_state;
 mod published_checksum;
 mod put_config;
 mod resize_disk;
+mod restore_marker;
 mod scrub_cidata;
 mod shutdown_vm;
 mod start_vm;

@@ -1,6 +1,7 @@
 //! Applies the manifests of an add-on and waits until its workloads run.
 
 use talmox_clock::Wait;
+use talmox_plan::manifest::{HookPhase, Manifest};
 use talmox_plan::plan::ApplyAddon;
 
 use super::{NO_NETWORK, has_no_network};
@@ -17,7 +18,8 @@ impl RunStep for ApplyAddon {
 
 async fn apply_addon(step: &ApplyAddon, context: &StepContext) -> Result<Done, StepError> {
     let doing = format!("add-on {}", step.name);
-    let read = context.wait(manifests(&step.name, &step.source, &context.run.web)).await?;
+    let read = manifests(&step.name, &step.source, step.namespace.as_ref(), &context.run.web);
+    let read = context.wait(read).await?;
     let manifests = read.map_err(|error| unreadable(&doing, error))?;
     let kube = context.cluster()?.kube()?;
     let mut wait = Wait::new(context.run.clock, context.deadline.clone())
@@ -52,7 +54,19 @@ async fn apply_addon(step: &ApplyAddon, context: &StepContext) -> Result<Done, S
         context.wait(kube.apply(&manifests, &mut wait)).await?.map_err(failed)
     };
     context.act(act).await?;
-    context.wait(kube.await_rollout(&manifests, &mut wait)).await?.map_err(failed)?;
+    // The former hooks that come last do not exist yet.
+    let (last, first): (Vec<Manifest>, Vec<Manifest>) =
+        manifests.into_iter().partition(|one| one.hook_phase() == Some(HookPhase::After));
+    if !step.skips_rollout {
+        context.wait(kube.await_rollout(&first, &mut wait)).await?.map_err(failed)?;
+    }
+    if !last.is_empty() {
+        let act = async {
+            let hooks = kube.apply_hooks(&last, HookPhase::After, &mut wait);
+            context.wait(hooks).await?.map_err(failed)
+        };
+        context.act(act).await?;
+    }
     Ok(Done::Acted)
 }
 

@@ -17,8 +17,8 @@ use crate::step::{Done, RunStep, StepCode, StepContext, StepError};
 use crate::timeouts::POD_NETWORK;
 
 /// Hint for a node that runs and is not registered in Kubernetes.
-const NOT_REGISTERED: &str = "a node that was deleted from Kubernetes (kubectl delete node, or new control planes) registers again when its \
-                         kubelet restarts: run talosctl -n ADDRESS service kubelet restart; then run the same command to resume";
+const NOT_REGISTERED: &str = "run the same command to resume: it restarts the kubelet of a running node that Kubernetes does not list \
+                              (after kubectl delete node, or with new control planes), and then the node registers again";
 
 impl RunStep for AwaitHealth {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {

@@ -1,10 +1,11 @@
 //! Waits until a node has joined the cluster.
 
 use talmox_plan::plan::{AwaitMember, TalosNode};
+use talmox_talos_api::etcd_state::ETCD;
 use talmox_talos_api::{Client, EtcdState, Look, wait};
 
 use super::settled::await_settled;
-use super::{ExplainedWait, locate, or_wait, unanswered};
+use super::{ExplainedWait, api_server, locate, or_wait, unanswered};
 use crate::kube::KubeClient;
 use crate::step::{Done, RunStep, StepContext, StepError};
 
@@ -33,6 +34,9 @@ async fn await_member(step: &AwaitMember, context: &StepContext) -> Result<Done,
             Some(reason) => wait.not_yet(reason).await?,
         }
     }
+    if step.awaits_ready {
+        await_ready(node, &kube, context).await?;
+    }
     if let Some(shape) = &step.shape {
         let what = format!("{} does not have the network of its config", node.name);
         let mut wait = ExplainedWait::new(context, what).about([&node.own]);
@@ -42,11 +46,48 @@ async fn await_member(step: &AwaitMember, context: &StepContext) -> Result<Done,
         await_settled(shape, address, &mut wait, context).await?;
         // Kubernetes still lists a node that was restarted a moment ago as ready.
         let client = context.cluster()?.client(address)?;
-        while let Some(reason) = context.wait(missing_kubelet(&client)).await? {
+        while let Some(reason) = context.wait(missing_service(&client, "kubelet")).await? {
             wait.not_yet(reason).await?;
+        }
+        if node.is_control_plane {
+            // The next node is changed only if this control plane serves the cluster again.
+            let what = format!("{} does not serve the cluster", node.name);
+            let mut wait = ExplainedWait::new(context, what).about([&node.own]);
+            while let Some(reason) = context.wait(missing_service(&client, ETCD)).await? {
+                wait.not_yet(reason).await?;
+            }
+            let obstacle = || Box::pin(api_server::obstacle(&client, &kube, node));
+            while let Some(reason) = context.wait(obstacle()).await? {
+                wait.not_yet(reason).await?;
+            }
         }
     }
     Ok(Done::Already)
+}
+
+/// Waits until the kubelet of the node runs and Kubernetes reports the node as ready. The kubelet is asked first, because Kubernetes
+/// may still list the deleted VM of the node as ready.
+async fn await_ready(
+    node: &TalosNode,
+    kube: &KubeClient,
+    context: &StepContext,
+) -> Result<(), StepError> {
+    let what = format!("{} does not become ready", node.name);
+    let mut wait = ExplainedWait::new(context, what).about([&node.own]);
+    loop {
+        let address = or_wait!(wait, locate(node, context).await);
+        let client = context.cluster()?.client(address)?;
+        if let Some(reason) = context.wait(missing_service(&client, "kubelet")).await? {
+            wait.not_yet(reason).await?;
+            continue;
+        }
+        match context.wait(kube.node_cordon(&node.name)).await? {
+            Ok(Some(found)) if found.is_ready => return Ok(()),
+            Ok(Some(found)) => wait.not_yet(found.reason).await?,
+            Ok(None) => wait.not_yet("waiting for the kubelet to register the node").await?,
+            Err(error) => wait.not_yet(error.progress()).await?,
+        }
+    }
 }
 
 /// Reason why the node is not a voting member of etcd yet. None if it is one.
@@ -65,9 +106,9 @@ async fn missing_in_etcd(client: &Client, node: &TalosNode) -> Option<String> {
     }
 }
 
-/// Reason why the kubelet of the node does not run yet. None if it runs.
-async fn missing_kubelet(client: &Client) -> Option<String> {
-    match wait::service(client, "kubelet").await {
+/// Reason why a service of the node is not healthy yet. None if it is healthy.
+async fn missing_service(client: &Client, id: &str) -> Option<String> {
+    match wait::service(client, id).await {
         Ok(Look::Done(())) => None,
         Ok(Look::NotYet(reason)) => Some(reason),
         Err(error) => Some(unanswered(&error)),
@@ -75,9 +116,9 @@ async fn missing_kubelet(client: &Client) -> Option<String> {
 }
 
 async fn missing_in_kubernetes(kube: &KubeClient, node: &TalosNode) -> Option<String> {
-    match kube.nodes().await {
-        Ok(nodes) if nodes.iter().any(|known| known.name == node.name) => None,
-        Ok(_) => Some("waiting for the kubelet to register the node".to_owned()),
+    match kube.is_registered(&node.name).await {
+        Ok(true) => None,
+        Ok(false) => Some("waiting for the kubelet to register the node".to_owned()),
         Err(error) => Some(error.progress()),
     }
 }

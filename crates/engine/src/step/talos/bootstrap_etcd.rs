@@ -5,7 +5,7 @@
 
 use talmox_clock::Deadline;
 use talmox_plan::plan::BootstrapEtcd;
-use talmox_talos_api::{BootstrapRequest, Code, TalosError};
+use talmox_talos_api::{BootstrapRequest, Code, Look, TalosError, wait};
 
 use super::etcd::EtcdData;
 use super::witness::{self, Objection};
@@ -66,6 +66,12 @@ async fn bootstrap_etcd(step: &BootstrapEtcd, context: &StepContext) -> Result<D
         };
         if is_starting {
             wait.not_yet(progress).await?;
+            continue;
+        }
+        // Talos rejects the bootstrap until the time is in sync. The witnesses are read only after that, because reading them
+        // takes seconds and sends requests to Proxmox. A node that does not report its time rejects the bootstrap itself.
+        if let Ok(Look::NotYet(reason)) = context.wait(wait::time_sync(&client)).await? {
+            wait.not_yet(reason).await?;
             continue;
         }
         if let Some(reason) = objection(step, context, witness_deadline).await? {

@@ -5,6 +5,7 @@
 //! state.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use talmox_clock::WaitError;
 use talmox_plan::desired::Contact;
@@ -14,11 +15,15 @@ use talmox_talos_api::client::{Actor, Apply, ApplyMode, RebootMode, ResourceKind
 use talmox_talos_api::{Client, Follow, FollowError, Look, LookError, TalosError, wait};
 use talmox_talos_config::secret::SecretText;
 
+use super::preferred_route::PreferredRoutes;
 use super::quorum::await_spare;
 use super::settled::await_settled;
+use super::trial_condition::TrialConditions;
 use super::{ExplainedWait, machine, or_wait};
 use crate::step::{Done, RunStep, StepCode, StepContext, StepError, secret_text};
-use crate::timeouts::{CONFIG_EFFECT, CONFIG_REVERT, CONFIG_TRIAL};
+use crate::timeouts::{
+    CONFIG_EFFECT, CONFIG_REVERT, CONFIG_TRIAL, CONTROL_PLANE_TRIAL, GATEWAY_TRAFFIC,
+};
 
 /// Ids of the resources with the configs of a node.
 const IN_USE: &str = "v1alpha1";
@@ -42,6 +47,8 @@ struct Reached {
 struct Has {
     /// Whether the node runs with the config.
     in_use: bool,
+    /// Whether the node tries the config, with preferred routes.
+    is_tried: bool,
     /// Whether the config is saved on the disk of the node. None if the node does not report the config on its disk: Talos
     /// reports it since 1.10, and only if it was saved since the node booted.
     on_disk: Option<bool>,
@@ -51,21 +58,32 @@ async fn change_config(step: &ChangeConfig, context: &StepContext) -> Result<Don
     let config = secret_text(&step.config)?;
     let (node, has) = find(step, config, context).await?;
     match (step.mode, has) {
-        (_, Has { in_use: true, on_disk: Some(true) })
+        (_, Has { in_use: true, on_disk: Some(true), .. })
         | (ConfigMode::Staged, Has { on_disk: Some(true), .. }) => return Ok(Done::Already),
         (ConfigMode::Staged, _) => apply(step, &node, ApplyMode::Staged, config, context).await?,
         // The node tries the config already. A second trial would revert to this config, and not to the former one.
-        (ConfigMode::Try, Has { in_use: true, .. }) => keep(step, &node, config, context).await?,
+        (ConfigMode::Try, Has { in_use: true, .. } | Has { is_tried: true, .. }) => {
+            keep(step, &node, None, config, context).await?;
+        }
         (ConfigMode::Try, has) => {
             if has.on_disk.is_none() {
                 record(step, &node, context).await?;
             }
-            try_config(step, &node, config, context).await?;
-            keep(step, &node, config, context).await?;
+            let before = conditions(step, &node, context).await?;
+            // A changed gateway is used during the trial only if its route is preferred.
+            let routes = PreferredRoutes::of(config);
+            let changed = routes.filter(|routes| !before.has_gateways(&routes.gateways));
+            let tried = changed.map_or_else(|| config.clone(), |routes| routes.config);
+            try_config(step, &node, &tried, context).await?;
+            keep(step, &node, Some(&before), config, context).await?;
         }
         (_, Has { in_use: true, .. }) | (ConfigMode::Live, _) => {
             apply(step, &node, ApplyMode::NoReboot, config, context).await?;
             await_config(step, config, context).await?;
+            if step.node.is_control_plane {
+                // Talos defines the static pods again. A check before that would find the former API server.
+                context.pause(CONFIG_EFFECT).await?;
+            }
         }
         (ConfigMode::Reboot, has) => {
             await_spare(&step.node, &step.control_planes, context).await?;
@@ -125,12 +143,14 @@ async fn reach(
 async fn has_config(client: &Client, config: &SecretText) -> Result<Option<Has>, TalosError> {
     let version = client.version().await?.tag;
     let found = client.list(ResourceKind::MACHINE_CONFIG).await?;
-    let is_it = |id: &str| {
+    let is_it = |id: &str, config: &SecretText| {
         let found = found.iter().find(|found| found.id == id)?;
         Some(is_same_config(&found.config_text(), config, &version))
     };
-    let Some(in_use) = is_it(IN_USE) else { return Ok(None) };
-    Ok(Some(Has { in_use, on_disk: is_it(ON_DISK) }))
+    let Some(in_use) = is_it(IN_USE, config) else { return Ok(None) };
+    let tried = if in_use { None } else { PreferredRoutes::of(config) };
+    let is_tried = tried.is_some_and(|tried| is_it(IN_USE, &tried.config) == Some(true));
+    Ok(Some(Has { in_use, is_tried, on_disk: is_it(ON_DISK, config) }))
 }
 
 /// Sends the config. If the answer is lost, the attempt ends, and the next attempt reads which config the node has.
@@ -203,6 +223,19 @@ async fn uses(
     })
 }
 
+/// Reason why the node neither uses nor tries the config. None if it does.
+async fn tries(
+    node: &Reached,
+    config: &SecretText,
+    context: &StepContext,
+) -> Result<Option<String>, StepError> {
+    Ok(match context.wait(has_config(&node.client, config)).await? {
+        Ok(Some(Has { in_use: true, .. } | Has { is_tried: true, .. })) => None,
+        Ok(_) => Some("it has its former config".to_owned()),
+        Err(error) => Some(error.reason()),
+    })
+}
+
 /// Saves the config in use again, so that the node reports it as the config on its disk. Otherwise a run after a killed run
 /// could not detect that a config is only tried.
 async fn record(
@@ -230,7 +263,7 @@ async fn try_config(
     config: &SecretText,
     context: &StepContext,
 ) -> Result<(), StepError> {
-    let mode = ApplyMode::Try(Some(CONFIG_TRIAL));
+    let mode = ApplyMode::Try(Some(trial(step)));
     match send(step, node, mode, config, context).await? {
         // A node that gets another address may lose the connection before it answers.
         None | Some(TalosError::Lost { .. } | TalosError::Late { .. }) => {
@@ -243,41 +276,96 @@ async fn try_config(
     }
 }
 
-/// Waits until talmox reaches the node with the config that the node tries, then applies the config permanently. If talmox
-/// does not reach the node, the node reverts the config by itself. `before` is the node as it was reached before the trial.
+/// Time after which the node reverts the config that it tries.
+fn trial(step: &ChangeConfig) -> Duration {
+    if step.node.is_control_plane { CONTROL_PLANE_TRIAL } else { CONFIG_TRIAL }
+}
+
+/// The conditions of the node before the trial.
+async fn conditions(
+    step: &ChangeConfig,
+    node: &Reached,
+    context: &StepContext,
+) -> Result<TrialConditions, StepError> {
+    let kube = context.cluster()?.kube()?;
+    let read = Box::pin(TrialConditions::read(&node.client, &step.node, &kube));
+    context.wait(read).await?.map_err(|error| {
+        let text = format!("{} did not report the state of its network", step.node.name);
+        StepError::retry(StepCode::ConfigUnconfirmed, text).caused_by(error)
+    })
+}
+
+/// Why a trial cannot be confirmed yet.
+enum Unconfirmed {
+    /// talmox does not reach the node with the config.
+    NotReached(String),
+    /// The node answers, but a condition is not met that was met before the trial.
+    Worse(String),
+}
+
+/// Waits until talmox reaches the node with the config that the node tries, and no condition is worse than `before`. Then applies the
+/// config permanently. Otherwise the node reverts the config by itself. `former` is the node as it was reached before the trial.
+/// Without `before`, an earlier attempt has checked the conditions.
 async fn keep(
     step: &ChangeConfig,
-    before: &Reached,
+    former: &Reached,
+    before: Option<&TrialConditions>,
     config: &SecretText,
     context: &StepContext,
 ) -> Result<(), StepError> {
-    let mut wait = context.cancellable_wait(context.run.clock.deadline(CONFIG_TRIAL));
+    let kube = context.cluster()?.kube()?;
+    let traffic = context.run.clock.deadline(GATEWAY_TRAFFIC);
+    // The wait ends shortly before the node reverts the config, so that the config is not confirmed at the same moment.
+    let time = trial(step).saturating_sub(CONFIG_EFFECT * 2);
+    let mut wait = context.cancellable_wait(context.run.clock.deadline(time));
+    let mut last_worse: Option<String> = None;
     loop {
-        let reason = match context.wait(reach(&step.node, step.contact, context)).await? {
-            Ok(Look::Done(node)) => match uses(&node, config, context).await? {
-                None => return apply(step, &node, ApplyMode::NoReboot, config, context).await,
-                Some(reason) => reason,
-            },
-            Ok(Look::NotYet(reason)) => reason,
+        let unconfirmed = match context.wait(reach(&step.node, step.contact, context)).await? {
+            Ok(Look::Done(node)) => {
+                let worse = match (tries(&node, config, context).await?, before) {
+                    // After a condition that was not met, the former config means that the node has reverted the trial.
+                    (Some(reason), _) => Some(
+                        last_worse
+                            .clone()
+                            .map_or(Unconfirmed::NotReached(reason), Unconfirmed::Worse),
+                    ),
+                    (None, None) => None,
+                    (None, Some(before)) => {
+                        let read = TrialConditions::read(&node.client, &step.node, &kube);
+                        let worse = match context.wait(Box::pin(read)).await? {
+                            Ok(now) => now.worse_than(before, traffic.has_passed()),
+                            Err(error) => Some(error.reason()),
+                        };
+                        last_worse.clone_from(&worse);
+                        worse.map(Unconfirmed::Worse)
+                    }
+                };
+                let Some(worse) = worse else {
+                    return apply(step, &node, ApplyMode::NoReboot, config, context).await;
+                };
+                worse
+            }
+            Ok(Look::NotYet(reason)) => Unconfirmed::NotReached(reason),
             // Another machine has the address.
-            Err(error) => error.to_string(),
+            Err(error) => Unconfirmed::NotReached(error.to_string()),
         };
-        match wait.not_yet(reason).await {
+        let (Unconfirmed::NotReached(reason) | Unconfirmed::Worse(reason)) = &unconfirmed;
+        match wait.not_yet(reason.clone()).await {
             Ok(()) => {}
             Err(WaitError::Cancelled) => return Err(StepError::cancelled()),
-            Err(WaitError::TimedOut { reason, .. }) => {
-                return Err(reverted(step, before.address, config, &reason, context).await?);
+            Err(WaitError::TimedOut { .. }) => {
+                return Err(reverted(step, former.address, config, &unconfirmed, context).await?);
             }
         }
     }
 }
 
-/// The error of a trial in which talmox did not reach the node. Waits until the node answers with its former config.
+/// The error of a trial that was not confirmed. Waits until the node answers with its former config.
 async fn reverted(
     step: &ChangeConfig,
     former: IpAddr,
     config: &SecretText,
-    reason: &str,
+    unconfirmed: &Unconfirmed,
     context: &StepContext,
 ) -> Result<StepError, StepError> {
     let name = &step.node.name;
@@ -285,7 +373,7 @@ async fn reverted(
     let state = loop {
         let reached = context.wait(reach(&step.node, Contact::At(former), context)).await?;
         let why = match reached {
-            Ok(Look::Done(node)) => match uses(&node, config, context).await? {
+            Ok(Look::Done(node)) => match tries(&node, config, context).await? {
                 Some(_) => break format!("it has reverted it by itself, and answers at {former}"),
                 None => "it still has the changed config".to_owned(),
             },
@@ -302,7 +390,14 @@ async fn reverted(
             }
         }
     };
-    let text = format!("{name} was not reached with its changed config ({reason}); {state}");
+    let text = match unconfirmed {
+        Unconfirmed::NotReached(reason) => {
+            format!("{name} was not reached with its changed config ({reason}); {state}")
+        }
+        Unconfirmed::Worse(reason) => {
+            format!("{name} does not work with its changed config ({reason}); {state}")
+        }
+    };
     Ok(StepError::failed(StepCode::ConfigReverted, text).hint(
         "correct the address, gateway, nameserver or patch that was changed in the inventory, then run the same command",
     ))

@@ -14,6 +14,14 @@ impl RunStep for DeleteNode {
         loop {
             match context.wait(kube.nodes()).await? {
                 Ok(nodes) if !nodes.iter().any(|node| node.name == *name) => return Ok(done),
+                Ok(nodes)
+                    if self.only_unready
+                        && nodes.iter().any(|node| node.name == *name && node.is_ready) =>
+                {
+                    let text = format!("{name} is not deleted: Kubernetes lists it as ready again");
+                    return Err(StepError::failed(StepCode::KubernetesFailed, text)
+                        .hint("run the same command to make a new plan"));
+                }
                 // A finalizer may delay the deletion.
                 Ok(_) if done == Done::Acted => {
                     wait.not_yet("waiting for Kubernetes to delete the node").await?;

@@ -3,6 +3,7 @@
 //! Nearly all of these steps wait for a condition. Each check of the condition returns the reason of the wait. Only an error
 //! that needs intervention ends a wait before its deadline.
 
+mod api_server;
 mod apply_addon;
 mod apply_config;
 mod await_health;
@@ -21,12 +22,15 @@ mod first_answer;
 mod machine;
 mod member_state;
 mod possible_members;
+mod preferred_route;
 mod quorum;
 mod reboot_node;
 mod remove_member;
 mod reset_node;
+mod restart_kubelet;
 mod settled;
 mod shutdown_node;
+mod trial_condition;
 mod uncordon_node;
 mod vm_check;
 mod witness;

@@ -94,17 +94,27 @@ impl PossibleMembers {
                 let config = pve.send(&qemu::config(&vm)).await;
                 let is_gone =
                     config.is_err() && pve.send(&cluster::is_free(guest.vmid)).await.is_ok();
-                (!is_gone).then_some((guest, config))
+                if is_gone {
+                    return None;
+                }
+                let is_running = match guest.status.as_str() {
+                    "running" => true,
+                    "stopped" => false,
+                    // A VM whose power state Proxmox does not report counts as running.
+                    _ => pve.send(&qemu::current(&vm)).await.map_or(true, |now| now.running),
+                };
+                Some((guest, is_running, config))
             };
             reads.spawn(read.in_current_span());
         }
-        for (guest, config) in context.wait(reads.join_all()).await?.into_iter().flatten() {
+        let read = context.wait(reads.join_all()).await?;
+        for (guest, is_running, config) in read.into_iter().flatten() {
             match config {
                 Ok(config) => {
                     possible.members.extend(possible_member(
                         &step.signs,
                         &cluster_id,
-                        &guest,
+                        (&guest, is_running),
                         &config,
                         is_in_pool(&guest),
                     ));
@@ -150,7 +160,7 @@ fn may_be_own(signs: &ClusterSigns, guest: &Guest, is_in_pool: bool) -> bool {
 fn possible_member(
     signs: &ClusterSigns,
     cluster_id: &str,
-    guest: &Guest,
+    (guest, is_running): (&Guest, bool),
     config: &VmConfig,
     is_in_pool: bool,
 ) -> Option<PossibleMember> {
@@ -166,7 +176,6 @@ fn possible_member(
     if !is_marked && by_uuid.is_none() && !is_by_name && unmarked.is_none() {
         return None;
     }
-    let is_running = guest.status == "running";
     // The VM was never started, so its disks contain only the image.
     let is_unstarted =
         marker.as_ref().is_some_and(|marker| is_marked && marker.stage != Stage::Made);

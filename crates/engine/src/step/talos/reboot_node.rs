@@ -14,24 +14,33 @@ use crate::timeouts::LOST_REBOOT;
 
 impl RunStep for RebootNode {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
-        let node = &self.node;
-        let client = own_node(node, context).await?;
-        await_spare(node, &self.control_planes, context).await?;
-        give_up_leadership(&client, node, &self.control_planes, context).await?;
-        let (follow, boot_id) = prepare(node, &client, context).await?;
-        let mut wait = context.cancellable_wait(context.deadline.clone());
-        let ended = match reboot(node, &client, &boot_id, &mut wait, context).await? {
-            Some(actor) => context.wait(Box::pin(follow.to_running(&actor, &mut wait))).await?,
-            // The actor of the reboot is not known, because the answer was lost.
-            None => context.wait(await_ready(&client, &mut wait)).await?,
-        };
-        ended.map_err(|error| not_running(node, error))?;
+        let client = own_node(&self.node, context).await?;
+        reboot_safely(&self.node, &client, &self.control_planes, context).await?;
         Ok(Done::Acted)
     }
 }
 
+/// Reboots a node as soon as etcd can keep its quorum without it, and waits until the node runs again.
+pub(super) async fn reboot_safely(
+    node: &TalosNode,
+    client: &Client,
+    control_planes: &[TalosNode],
+    context: &StepContext,
+) -> Result<(), StepError> {
+    await_spare(node, control_planes, context).await?;
+    give_up_leadership(client, node, control_planes, context).await?;
+    let (follow, boot_id) = prepare(node, client, context).await?;
+    let mut wait = context.cancellable_wait(context.deadline.clone());
+    let ended = match reboot(node, client, &boot_id, &mut wait, context).await? {
+        Some(actor) => context.wait(Box::pin(follow.to_running(&actor, &mut wait))).await?,
+        // The actor of the reboot is not known, because the answer was lost.
+        None => context.wait(await_ready(client, &mut wait)).await?,
+    };
+    ended.map_err(|error| not_running(node, error))
+}
+
 /// Waits until the node answers with its own identity, and returns a client of it.
-async fn own_node(node: &TalosNode, context: &StepContext) -> Result<Client, StepError> {
+pub(super) async fn own_node(node: &TalosNode, context: &StepContext) -> Result<Client, StepError> {
     let what = format!("{} does not answer", node.name);
     let mut wait = ExplainedWait::new(context, what).about([&node.own]);
     loop {

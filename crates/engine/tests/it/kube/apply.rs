@@ -58,8 +58,8 @@ fn shop() -> Vec<Manifest> {
 async fn manifests_are_applied_in_an_order_that_works_and_awaited() {
     let cluster = Cluster::start_ready(&["worker-1"]).await;
     let admin = cluster.admin();
-    let told = Mutex::new(vec![]);
-    let tell = |reason: &str| told.lock().unwrap().push(reason.to_owned());
+    let reasons = Mutex::new(vec![]);
+    let tell = |reason: &str| reasons.lock().unwrap().push(reason.to_owned());
     admin.apply(&shop(), &mut cluster.wait(10).reporting(tell)).await.unwrap();
     admin.await_rollout(&shop(), &mut cluster.wait(10).reporting(tell)).await.unwrap();
     let till = cluster.store.get("deployments.apps", "shop", "till").unwrap();
@@ -67,8 +67,8 @@ async fn manifests_are_applied_in_an_order_that_works_and_awaited() {
     assert_eq!(till["metadata"]["managedFields"][0]["manager"], "talmox");
     let shelf = cluster.store.get("shelves.shop.example", "shop", "first").unwrap();
     assert_eq!(shelf["spec"]["books"], 3);
-    let told = told.into_inner().unwrap();
-    assert!(told.iter().any(|reason| reason.contains("Job shop/count")), "{told:?}");
+    let reasons = reasons.into_inner().unwrap();
+    assert!(reasons.iter().any(|reason| reason.contains("Job shop/count")), "{reasons:?}");
 
     // Applying the manifests a second time changes nothing.
     let version = |name: &str| {
@@ -81,28 +81,28 @@ async fn manifests_are_applied_in_an_order_that_works_and_awaited() {
 }
 
 #[tokio::test]
-async fn what_somebody_else_looks_after_is_named() {
+async fn a_field_of_another_manager_is_a_conflict_that_names_it() {
     let cluster = Cluster::start_ready(&["worker-1"]).await;
     let admin = cluster.admin();
     admin.apply(&shop(), &mut cluster.wait(10)).await.unwrap();
     cluster.store.change("deployments.apps", "shop", "till", |till| {
         till["spec"]["replicas"] = 5.into();
         let fields = till["metadata"]["managedFields"].as_array_mut().unwrap();
-        let ours = fields.iter_mut().find(|entry| entry["manager"] == "talmox").unwrap();
-        ours["manager"] = "somebody".into();
+        let own = fields.iter_mut().find(|entry| entry["manager"] == "talmox").unwrap();
+        own["manager"] = "another-manager".into();
     });
     let error = admin.apply(&shop(), &mut cluster.wait(10)).await.unwrap_err();
     let ApplyError::Conflict { object, conflicts } = &error else { panic!("{error:?}") };
     assert_eq!(object, "Deployment shop/till");
     assert_eq!(conflicts.len(), 1, "{conflicts:?}");
     assert_eq!(conflicts[0].field, ".spec.replicas");
-    assert!(conflicts[0].with.contains("somebody"), "{conflicts:?}");
+    assert!(conflicts[0].with.contains("another-manager"), "{conflicts:?}");
     let till = cluster.store.get("deployments.apps", "shop", "till").unwrap();
     assert_eq!(till["spec"]["replicas"], 5);
 }
 
 #[tokio::test]
-async fn what_does_not_come_up_is_told_with_its_reason() {
+async fn a_workload_that_does_not_become_ready_is_reported_with_its_reason() {
     // Without a worker, no node can run the pods.
     let cluster = Cluster::start_ready(&["cp-1"]).await;
     let admin = cluster.admin();
@@ -115,7 +115,7 @@ async fn what_does_not_come_up_is_told_with_its_reason() {
 }
 
 #[tokio::test]
-async fn pods_that_no_node_takes_are_told_with_what_the_node_says() {
+async fn unschedulable_pods_are_reported_with_the_reason_of_the_node() {
     let cluster = Cluster::start(&["cp-1"]).await;
     let admin = cluster.admin();
     admin.apply(&shop(), &mut cluster.wait(10)).await.unwrap();
@@ -133,7 +133,7 @@ async fn pods_that_no_node_takes_are_told_with_what_the_node_says() {
 }
 
 #[tokio::test]
-async fn a_kind_that_nobody_knows_is_waited_for_and_named() {
+async fn an_unknown_kind_is_waited_for_and_named() {
     let cluster = Cluster::start(&[]).await;
     let text = "apiVersion: no.example/v1\nkind: Such\nmetadata: {name: thing}\n";
     let manifests = read_manifests("x.yaml", text).unwrap();
@@ -143,24 +143,24 @@ async fn a_kind_that_nobody_knows_is_waited_for_and_named() {
 }
 
 #[tokio::test]
-async fn a_kind_that_nobody_can_bring_is_refused_at_once() {
+async fn an_unknown_kind_of_a_builtin_group_is_rejected_at_once() {
     let cluster = Cluster::start(&[]).await;
     for (api_version, kind) in [("v1", "ConfgMap"), ("apps/v1", "Deploiment")] {
         let text = format!("apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: thing}}\n");
         let manifests = read_manifests("x.yaml", &text).unwrap();
-        let told = format!(
+        let expected = format!(
             "cannot apply {kind} thing (x.yaml, document 1): Kubernetes has no {api_version} {kind}"
         );
         let error = cluster.admin().apply(&manifests, &mut cluster.wait(10)).await.unwrap_err();
         let ApplyError::Rejected { source, .. } = &error else { panic!("{error:?}") };
-        assert_eq!(source.to_string(), told);
+        assert_eq!(source.to_string(), expected);
         let error = cluster.admin().compare(&manifests).await.unwrap_err();
-        assert_eq!(error.to_string(), told, "and before anything is done");
+        assert_eq!(error.to_string(), expected, "and before anything is done");
     }
 }
 
 #[tokio::test]
-async fn a_namespace_that_somebody_else_brings_is_waited_for() {
+async fn a_namespace_that_another_user_creates_is_waited_for() {
     let cluster = Cluster::start(&[]).await;
     let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: a, namespace: later}\n---\n\
         apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n";
@@ -212,7 +212,7 @@ data: {}
 ";
 
 #[tokio::test]
-async fn what_is_empty_is_a_value_like_any_other() {
+async fn empty_values_are_applied_and_compared() {
     let cluster = Cluster::start_ready(&["worker-1"]).await;
     let admin = cluster.admin();
     let texts = [
@@ -239,7 +239,7 @@ async fn what_is_empty_is_a_value_like_any_other() {
 }
 
 #[tokio::test]
-async fn a_refused_secret_stays_one() {
+async fn the_error_of_a_rejected_secret_hides_its_values() {
     let cluster = Cluster::start(&[]).await;
     let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: Not_A_Name}\n\
         stringData: {password: hunter2}\n";
@@ -250,12 +250,12 @@ async fn a_refused_secret_stays_one() {
 }
 
 /// Reasons of the rejections, and whether each rejection is final.
-fn refused(comparison: &Comparison) -> Vec<(&str, bool)> {
+fn rejected(comparison: &Comparison) -> Vec<(&str, bool)> {
     comparison.refusals.iter().map(|one| (one.why.as_str(), one.is_final)).collect()
 }
 
 #[tokio::test]
-async fn what_the_api_refuses_is_known_before_anything_is_applied() {
+async fn rejections_are_known_before_anything_is_applied() {
     let cluster = Cluster::start_ready(&["worker-1"]).await;
     let admin = cluster.admin();
     let read = |text: &str| read_manifests("shop.yaml", text).unwrap();
@@ -263,13 +263,13 @@ async fn what_the_api_refuses_is_known_before_anything_is_applied() {
     let misfit = [(".spec.replicsa: field not declared in schema", true)];
 
     // The rejection is detected before any of the objects exists.
-    assert_eq!(refused(&admin.compare(&read(&typo)).await.unwrap()), misfit);
+    assert_eq!(rejected(&admin.compare(&read(&typo)).await.unwrap()), misfit);
     assert_eq!(admin.compare(&shop()).await.unwrap().refusals, []);
     assert!(cluster.store.get("namespaces", "", "shop").is_none());
     admin.apply(&shop(), &mut cluster.wait(10)).await.unwrap();
     admin.await_rollout(&shop(), &mut cluster.wait(10)).await.unwrap();
     let found = admin.compare(&read(&typo)).await.unwrap();
-    assert_eq!(refused(&found), misfit);
+    assert_eq!(rejected(&found), misfit);
     let [change] = &found.changes[..] else { panic!("{found:?}") };
     assert_eq!(
         (change.object.as_str(), change.what.as_str()),
@@ -279,35 +279,35 @@ async fn what_the_api_refuses_is_known_before_anything_is_applied() {
 
     // A second object with the same mistake.
     let another = typo.replace("name: till", "name: purse");
-    assert_eq!(refused(&admin.compare(&read(&another)).await.unwrap()), misfit);
+    assert_eq!(rejected(&admin.compare(&read(&another)).await.unwrap()), misfit);
     assert!(cluster.store.get("deployments.apps", "shop", "purse").is_none());
 
     let moved = SHOP.replace("app: till", "app: purse");
     let found = admin.compare(&read(&moved)).await.unwrap();
-    assert_eq!(refused(&found), [("spec.selector: field is immutable", true)]);
+    assert_eq!(rejected(&found), [("spec.selector: field is immutable", true)]);
 }
 
 #[tokio::test]
-async fn a_field_that_there_is_not_ends_it_at_once() {
+async fn an_unknown_field_fails_at_once() {
     let cluster = Cluster::start_ready(&["worker-1"]).await;
     let text = SHOP.replace("replicas: 2", "replicsa: 2");
     let manifests = read_manifests("shop.yaml", &text).unwrap();
-    let told = Mutex::new(vec![]);
-    let tell = |reason: &str| told.lock().unwrap().push(reason.to_owned());
+    let reasons = Mutex::new(vec![]);
+    let tell = |reason: &str| reasons.lock().unwrap().push(reason.to_owned());
     let applied = cluster.admin().apply(&manifests, &mut cluster.wait(600).reporting(tell)).await;
     let error = applied.unwrap_err();
     let ApplyError::Rejected { source, .. } = &error else { panic!("{error:?}") };
     let KubeError::Misfit { why, .. } = source else { panic!("{source:?}") };
     assert_eq!(why, ".spec.replicsa: field not declared in schema");
-    let told = told.into_inner().unwrap();
+    let reasons = reasons.into_inner().unwrap();
     assert!(
-        told.iter().all(|reason| !reason.contains("replicsa")),
-        "nobody waits for it: {told:?}"
+        reasons.iter().all(|reason| !reason.contains("replicsa")),
+        "no wait for it: {reasons:?}"
     );
 }
 
 #[tokio::test]
-async fn a_field_that_a_definition_may_still_bring_is_waited_for_a_while() {
+async fn an_unknown_field_of_a_custom_resource_is_waited_for() {
     let cluster = Cluster::start(&[]).await;
     let documents: Vec<&str> = SHOP.split("---\n").collect();
     let text = [documents[0], documents[2], documents[3]].join("---\n");
@@ -317,8 +317,8 @@ async fn a_field_that_a_definition_may_still_bring_is_waited_for_a_while() {
         .replace("type: object, x-kubernetes-preserve-unknown-fields: true", schema)
         .replace("books: 3", "boks: 3");
     let manifests = read_manifests("shop.yaml", &text).unwrap();
-    let told = Mutex::new(vec![]);
-    let tell = |reason: &str| told.lock().unwrap().push(reason.to_owned());
+    let reasons = Mutex::new(vec![]);
+    let tell = |reason: &str| reasons.lock().unwrap().push(reason.to_owned());
     let mut wait = cluster.wait(600).reporting(tell);
     let error = cluster.admin().apply(&manifests, &mut wait).await.unwrap_err();
     let ApplyError::Rejected { source: KubeError::Misfit { why, .. }, .. } = &error else {
@@ -326,11 +326,11 @@ async fn a_field_that_a_definition_may_still_bring_is_waited_for_a_while() {
     };
     assert_eq!(why, ".spec.boks: field not declared in schema");
     let waited = format!("Shelf shop/first: {why}");
-    assert!(told.lock().unwrap().contains(&waited));
+    assert!(reasons.lock().unwrap().contains(&waited));
     assert!(!wait.has_timed_out());
 
     let right = read_manifests("shop.yaml", &text.replace("boks", "books")).unwrap();
     cluster.admin().apply(&right, &mut cluster.wait(10)).await.unwrap();
     let found = cluster.admin().compare(&manifests).await.unwrap();
-    assert_eq!(refused(&found), [(why.as_str(), false)], "its definition may change too");
+    assert_eq!(rejected(&found), [(why.as_str(), false)], "its definition may change too");
 }

@@ -14,7 +14,7 @@ use super::cluster::{Cluster, VIP};
 use crate::support::bundle;
 
 #[tokio::test]
-async fn a_cluster_is_seen_as_it_is() {
+async fn the_view_has_nodes_and_components() {
     let cluster = Cluster::start_ready(&["cp-1", "worker-1"]).await;
     let admin = cluster.admin();
     assert_eq!(admin.version().await.unwrap(), "v1.32.4");
@@ -54,7 +54,7 @@ async fn a_cluster_is_seen_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_node_without_a_network_says_what_is_missing() {
+async fn a_node_without_a_network_is_not_ready_with_a_reason() {
     let cluster = Cluster::start(&["cp-1"]).await;
     let admin = cluster.admin();
     cluster.until(|store| store.list("nodes").len() == 1).await;
@@ -71,7 +71,7 @@ async fn silence() -> (SocketAddr, TcpListener) {
 }
 
 #[tokio::test]
-async fn any_way_in_is_as_good_as_another() {
+async fn any_endpoint_that_answers_is_used() {
     let cluster = Cluster::start(&["cp-1"]).await;
     let (quiet, _listener) = silence().await;
     let (other, second) = cluster.listen().await;
@@ -85,7 +85,7 @@ async fn any_way_in_is_as_good_as_another() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_told_for_each_way_in() {
+async fn an_unreachable_api_is_reported_with_its_endpoint() {
     let cluster = Cluster::start(&[]).await;
     let admin = cluster.admin();
     let Cluster { server, .. } = cluster;
@@ -97,7 +97,7 @@ async fn nobody_there_is_told_for_each_way_in() {
 }
 
 #[tokio::test]
-async fn another_cluster_is_not_spoken_to() {
+async fn an_api_of_another_cluster_gets_no_request() {
     let cluster = Cluster::start(&[]).await;
     let mut randomness = SystemRandomness::new();
     let key = PrivateKey::generate(KeyKind::EcdsaP256, &mut randomness);

@@ -65,24 +65,24 @@ async fn assert_larger(rig: &Rig, own: &OwnVm, what: &str) {
 }
 
 #[tokio::test]
-async fn a_stopped_vm_gets_what_differs_once() {
+async fn differences_of_a_stopped_vm_are_set_once() {
     for release in RELEASES {
         let (rig, own) = with_vm(release, false).await;
         let ran = rig.run(&only(larger(&own))).await;
         assert_eq!(ran.results(), ["change done"], "{release}");
         assert_eq!(ran.notes(), Vec::<&str>::new());
         assert_larger(&rig, &own, release).await;
-        let before = rig.asked().len();
+        let before = rig.recorded_requests().len();
         let again = rig.run(&only(larger(&own))).await;
         assert_eq!(again.results(), ["change already"], "{release}");
-        let asked = rig.asked();
+        let asked = rig.recorded_requests();
         let changes = asked[before..].iter().filter(|call| !call.starts_with("GET "));
         assert_eq!(changes.count(), 0, "{:#?}", &asked[before..]);
     }
 }
 
 #[tokio::test]
-async fn what_a_running_vm_uses_later_is_reported() {
+async fn changes_that_wait_for_a_restart_are_reported() {
     for release in RELEASES {
         let (rig, own) = with_vm(release, true).await;
         let set = VmOptions::new().memory_mib(4096).onboot(false);
@@ -98,13 +98,13 @@ async fn what_a_running_vm_uses_later_is_reported() {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_lost_changes_a_vm_once() {
+async fn a_lost_answer_changes_a_vm_once() {
     let config = "/nodes/pve1/qemu/300/config";
     for method in ["POST", "PUT"] {
         for action in [FaultAction::TimedOut, FaultAction::CutAfter, FaultAction::CutBefore] {
             let what = format!("{method} {action:?}");
             let (rig, own) = with_vm("9.2", false).await;
-            rig.strike(method, config, action);
+            rig.inject_fault(method, config, action);
             rig.run(&only(larger(&own))).await.assert_done();
             assert_larger(&rig, &own, &what).await;
         }
@@ -112,7 +112,7 @@ async fn an_answer_that_was_lost_changes_a_vm_once() {
 }
 
 #[tokio::test]
-async fn wherever_a_change_is_killed_the_next_run_finishes_it() {
+async fn a_change_killed_anywhere_is_finished_by_the_next_run() {
     for (moment, cut) in [
         (Moment::BeforeAct, Cut::Crash),
         (Moment::AfterAct, Cut::Crash),

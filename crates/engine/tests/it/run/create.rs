@@ -11,7 +11,7 @@ use talmox_pve::property::GIB;
 use super::rig::{ADMIN, RELEASES, Rig, bring_up, bring_up_after, create, id, own, step};
 
 #[tokio::test]
-async fn a_machine_comes_up_and_a_second_run_finds_nothing_to_do() {
+async fn a_second_run_after_a_create_changes_nothing() {
     for release in RELEASES {
         let rig = Rig::start(release);
         let own = own("cp-1", 300);
@@ -39,11 +39,11 @@ async fn a_machine_comes_up_and_a_second_run_finds_nothing_to_do() {
 }
 
 #[tokio::test]
-async fn a_machine_takes_five_requests_and_the_first_two_more_for_its_tags() {
+async fn a_create_takes_five_requests_and_the_first_two_more_for_its_tags() {
     let rig = Rig::start("9.2");
     rig.run(&bring_up_after(&own("cp-0", 320), &own("cp-1", 300))).await.assert_done();
     let (first, asked): (Vec<String>, Vec<String>) =
-        rig.asked().into_iter().partition(|asked| asked.contains("/320"));
+        rig.recorded_requests().into_iter().partition(|asked| asked.contains("/320"));
     assert_eq!(first.len(), 4 + 2, "{first:?}");
     // The path of the create request of the first VM does not contain its vmid.
     let asked = &asked[1..];
@@ -60,7 +60,7 @@ async fn a_machine_takes_five_requests_and_the_first_two_more_for_its_tags() {
 }
 
 #[tokio::test]
-async fn an_image_that_is_larger_than_its_disk_should_be_stays_as_it_is() {
+async fn a_disk_smaller_than_its_image_is_not_shrunk() {
     let rig = Rig::start("9.2");
     let mut steps = bring_up(&own("cp-1", 300));
     let Action::ResizeDisk(resize) = &mut steps[1].action else { panic!() };
@@ -71,7 +71,7 @@ async fn an_image_that_is_larger_than_its_disk_should_be_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn what_is_not_ours_is_not_touched() {
+async fn a_foreign_vm_is_not_changed_by_a_create() {
     let rig = Rig::start("9.2");
     // The foreign VM 101 has the same name as the node, and the planned vmid.
     let ran = rig.run_with(&bring_up(&own("cp-1", 101)), &rig.context(ADMIN)).await;
@@ -82,13 +82,13 @@ async fn what_is_not_ours_is_not_touched() {
     // A token with few rights cannot see the foreign VM.
     let (text, _) = rig.run(&bring_up(&own("cp-1", 101))).await.failure();
     assert!(text.contains("used by a VM that the token cannot see"), "{text}");
-    let asked = rig.asked();
+    let asked = rig.recorded_requests();
     let changes = asked.iter().filter(|call| !call.starts_with("GET "));
     assert_eq!(changes.collect::<Vec<_>>(), ["POST /nodes/pve1/qemu", "POST /nodes/pve1/qemu"]);
 }
 
 #[tokio::test]
-async fn a_machine_of_another_cluster_of_the_same_name_is_not_ours() {
+async fn a_vm_of_another_cluster_of_the_same_name_is_foreign() {
     let rig = Rig::start("9.2");
     let mut other = own("cp-1", 300);
     other.identity.cluster = talmox_plan::ownership::ClusterMark::of("another");
@@ -98,16 +98,17 @@ async fn a_machine_of_another_cluster_of_the_same_name_is_not_ours() {
 }
 
 #[tokio::test]
-async fn a_create_of_an_earlier_run_is_waited_for() {
+async fn a_create_task_of_an_earlier_run_is_waited_for() {
     let rig = Rig::start("9.2");
     let own = own("cp-1", 300);
-    rig.strike_task("qmcreate", FaultAction::Delay(Duration::from_mins(1)));
+    rig.inject_task_fault("qmcreate", FaultAction::Delay(Duration::from_mins(1)));
     let Action::CreateVm(wanted) = create(&own) else { unreachable!() };
     let request = qemu::create(&own.vm, wanted.pool.as_ref(), &wanted.options);
     let running = rig.context(super::rig::TALMOX).pve.start(&request).await.unwrap();
     let resumed = CreateVm { running: Some(running.upid.clone()), ..wanted };
     let ran = rig.run(&[step("create", Action::CreateVm(resumed), &[])]).await;
     assert_eq!(ran.results(), ["create already"]);
-    let creates = rig.asked().iter().filter(|call| *call == "POST /nodes/pve1/qemu").count();
+    let creates =
+        rig.recorded_requests().iter().filter(|call| *call == "POST /nodes/pve1/qemu").count();
     assert_eq!(creates, 1);
 }

@@ -17,7 +17,7 @@ pub(super) fn take_down(own: &OwnVm) -> Vec<Step> {
 }
 
 #[tokio::test]
-async fn a_machine_goes_and_is_gone_for_the_second_run() {
+async fn a_vm_is_destroyed_once() {
     for release in RELEASES {
         let rig = Rig::start(release);
         let own = own("cp-1", 300);
@@ -31,7 +31,7 @@ async fn a_machine_goes_and_is_gone_for_the_second_run() {
 }
 
 #[tokio::test]
-async fn the_marker_alone_is_not_enough() {
+async fn a_vm_with_the_marker_and_another_uuid_is_not_destroyed() {
     let rig = Rig::start("9.2");
     let own = own("cp-1", 300);
     rig.run(&bring_up(&own)).await.assert_done();
@@ -49,7 +49,7 @@ async fn the_marker_alone_is_not_enough() {
 }
 
 #[tokio::test]
-async fn what_was_protected_in_the_meantime_stays() {
+async fn a_vm_that_was_protected_since_the_plan_is_kept() {
     let rig = Rig::start("9.2");
     let own = own("cp-1", 300);
     rig.run(&bring_up(&own)).await.assert_done();
@@ -62,7 +62,7 @@ async fn what_was_protected_in_the_meantime_stays() {
 }
 
 #[tokio::test]
-async fn a_machine_in_the_care_of_ha_is_waited_for() {
+async fn an_ha_managed_vm_is_started_and_destroyed() {
     for release in RELEASES {
         let rig = Rig::start(release);
         let own = own("cp-1", 300);
@@ -82,7 +82,7 @@ async fn a_machine_in_the_care_of_ha_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_machine_that_was_moved_is_followed() {
+async fn a_migrated_vm_is_destroyed_on_its_new_host() {
     let rig = Rig::start("9.2");
     let there = own("cp-1", 300);
     rig.run(&bring_up(&there)[..1]).await.assert_done();

@@ -13,13 +13,13 @@ use super::rig::{DEADLINE, Rig, TALMOX, bring_up, create, own, step};
 use crate::common;
 
 #[tokio::test]
-async fn one_failure_stops_only_what_depends_on_it() {
+async fn a_failed_step_skips_only_its_dependents() {
     let rig = Rig::start("9.2");
     let (one, other) = (own("cp-1", 300), own("cp-2", 301));
     let mut steps = bring_up(&one);
     steps.extend(bring_up(&other));
-    let refused = FaultAction::Refuse { status: 500, message: "no such luck".to_owned() };
-    rig.strike("PUT", "/nodes/pve1/qemu/300/resize", refused);
+    let rejection = FaultAction::Reject { status: 500, message: "no such luck".to_owned() };
+    rig.inject_fault("PUT", "/nodes/pve1/qemu/300/resize", rejection);
     let ran = rig.run(&steps).await;
     let results = ran.results();
     assert_eq!(ran.outcome.end, RunEnd::Failed);
@@ -32,7 +32,7 @@ async fn one_failure_stops_only_what_depends_on_it() {
 }
 
 #[tokio::test]
-async fn a_panic_stays_in_its_step() {
+async fn a_panic_fails_only_its_step() {
     let rig = Rig::start("9.2");
     let (one, other) = (own("cp-1", 300), own("cp-2", 301));
     let mut steps = bring_up(&one);
@@ -51,7 +51,7 @@ async fn a_panic_stays_in_its_step() {
 }
 
 #[tokio::test]
-async fn everything_that_can_run_side_by_side_does() {
+async fn independent_steps_run_concurrently() {
     let rig = Rig::start("9.2");
     let when = When { task: Some("qmstart".to_owned()), ..When::default() };
     let slow = FaultAction::Delay(Duration::from_mins(2));
@@ -60,7 +60,7 @@ async fn everything_that_can_run_side_by_side_does() {
     let steps: Vec<_> = owns.iter().flat_map(bring_up).collect();
     let ran = rig.run(&steps).await;
     ran.assert_done();
-    let begun = |step: &str| {
+    let started = |step: &str| {
         let is_it = |event: &&talmox_engine::event::Stamped| matches!(&event.what, Event::StepStarted { step: name } if name == step);
         ran.events.iter().find(is_it).unwrap().time
     };
@@ -70,12 +70,12 @@ async fn everything_that_can_run_side_by_side_does() {
     };
     let first_end = (0..4).map(|nth| ended(&format!("cp-{nth}/start"))).fold(f64::MAX, f64::min);
     for nth in 0..4 {
-        assert!(begun(&format!("cp-{nth}/start")) < first_end, "cp-{nth} waited for another");
+        assert!(started(&format!("cp-{nth}/start")) < first_end, "cp-{nth} waited for another");
     }
 }
 
 #[tokio::test]
-async fn events_tell_the_story_of_a_run() {
+async fn a_run_reports_its_steps_and_waits_as_events() {
     let rig = Rig::start("9.2");
     let own = own("cp-1", 300);
     let ran = rig.run(&bring_up(&own)).await;
@@ -101,7 +101,7 @@ async fn events_tell_the_story_of_a_run() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_reached_is_given_up_after_a_while() {
+async fn a_step_fails_after_twelve_attempts_to_connect() {
     let rig = Rig::start("9.2");
     let post = PostSchematic {
         factory: "http://127.0.0.1:9".to_owned(),
@@ -121,7 +121,7 @@ async fn what_cannot_be_reached_is_given_up_after_a_while() {
 }
 
 #[tokio::test]
-async fn a_step_that_does_not_keep_its_deadline_is_broken_off() {
+async fn a_step_fails_at_its_deadline() {
     let rig = Rig::start("9.2");
     // This server accepts connections and sends nothing.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -139,7 +139,7 @@ async fn a_step_that_does_not_keep_its_deadline_is_broken_off() {
 
 /// There is room for one task, so the last step waits longer than its deadline.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_for_its_turn_has_all_its_time_left() {
+async fn the_deadline_of_a_step_excludes_the_wait_for_other_tasks() {
     let rig = Rig::start("9.2");
     let when = When { task: Some("qmcreate".to_owned()), ..When::default() };
     let slow = FaultAction::Delay(Duration::from_mins(4));

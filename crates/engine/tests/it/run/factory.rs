@@ -10,7 +10,7 @@ use super::rig::{DEADLINE, RELEASES, Rig, TALMOX, id, machine, own, step};
 const FACTORY: &str = "https://factory.talos.dev";
 
 #[tokio::test]
-async fn a_machine_is_made_of_a_schematic() {
+async fn a_vm_is_created_from_the_image_of_a_schematic() {
     let ways = [FetchWay::Download, FetchWay::Stream];
     for (release, way) in RELEASES.into_iter().zip(ways) {
         let rig = Rig::start(release);
@@ -55,7 +55,7 @@ async fn a_machine_is_made_of_a_schematic() {
 }
 
 #[tokio::test]
-async fn the_factory_says_which_extensions_it_has() {
+async fn the_factory_lists_its_extensions() {
     let rig = Rig::start("9.2");
     let web = rig.context(TALMOX).web;
     let found = factory::extensions(&web, FACTORY, "v1.11.2").await.unwrap();

@@ -13,9 +13,9 @@ use super::rig::{ADMIN, DEADLINE, Rig, bring_up, create, finish, own, step};
 const QEMU: &str = "/nodes/pve1/qemu";
 
 /// Checks that a VM is created in spite of the fault, and only once.
-async fn survives(strike: impl Fn(&Rig)) -> super::rig::Ran {
+async fn survives(inject_fault: impl Fn(&Rig)) -> super::rig::CompletedRun {
     let rig = Rig::start("9.2");
-    strike(&rig);
+    inject_fault(&rig);
     let own = own("cp-1", 300);
     let ran = rig.run(&bring_up(&own)).await;
     ran.assert_done();
@@ -26,9 +26,9 @@ async fn survives(strike: impl Fn(&Rig)) -> super::rig::Ran {
 }
 
 /// Checks that the VM is not created, and that the error contains these words.
-async fn stops_with(words: &str, strike: impl Fn(&Rig)) -> (String, String) {
+async fn stops_with(words: &str, inject_fault: impl Fn(&Rig)) -> (String, String) {
     let rig = Rig::start("9.2");
-    strike(&rig);
+    inject_fault(&rig);
     let ran = rig.run(&bring_up(&own("cp-1", 300))).await;
     let (text, hint) = ran.failure();
     assert!(text.contains(words), "{text}");
@@ -37,7 +37,7 @@ async fn stops_with(words: &str, strike: impl Fn(&Rig)) -> (String, String) {
 }
 
 #[tokio::test]
-async fn an_answer_that_came_too_late_is_no_second_machine() {
+async fn a_lost_answer_creates_no_second_vm() {
     for (method, path) in [
         ("POST", QEMU.to_owned()),
         ("PUT", format!("{QEMU}/300/resize")),
@@ -45,7 +45,7 @@ async fn an_answer_that_came_too_late_is_no_second_machine() {
         ("POST", format!("{QEMU}/300/status/start")),
     ] {
         for action in [FaultAction::TimedOut, FaultAction::CutAfter, FaultAction::CutBefore] {
-            let ran = survives(|rig| rig.strike(method, &path, action.clone())).await;
+            let ran = survives(|rig| rig.inject_fault(method, &path, action.clone())).await;
             assert!(ran.retries() <= 3, "{method} {path} {action:?}: {}", ran.retries());
         }
     }
@@ -54,7 +54,7 @@ async fn an_answer_that_came_too_late_is_no_second_machine() {
 /// An administrator changes the tag policy during a run, after the tags were allowed. The part of the change that Proxmox
 /// stored is reverted, and the VM is finished without tags.
 #[tokio::test]
-async fn tags_that_are_rejected_in_the_middle_of_a_run_are_left_out() {
+async fn tags_that_proxmox_rejects_during_a_run_are_omitted() {
     for release in ["9.2", "8.4"] {
         let rig = Rig::start(release);
         let (first, second) = (own("cp-1", 300), own("cp-2", 301));
@@ -65,8 +65,8 @@ async fn tags_that_are_rejected_in_the_middle_of_a_run_are_left_out() {
             step("d", finish(&second, VmOptions::new()), &["c"]),
         ];
         let message = "Permission check failed (/, Sys.Modify for modifying tag 'home')".to_owned();
-        let refuse = FaultAction::Refuse { status: 403, message };
-        rig.strike("PUT", &format!("{QEMU}/301/config"), refuse);
+        let reject = FaultAction::Reject { status: 403, message };
+        rig.inject_fault("PUT", &format!("{QEMU}/301/config"), reject);
         let ran = rig.run(&steps).await;
         ran.assert_done();
         assert_eq!(rig.config(&first.vm).await.tags().to_string(), "home;talmox");
@@ -78,36 +78,39 @@ async fn tags_that_are_rejected_in_the_middle_of_a_run_are_left_out() {
 }
 
 #[tokio::test]
-async fn locks_are_waited_out() {
-    survives(|rig| rig.strike("POST", &format!("{QEMU}/300/status/start"), FaultAction::LostLock))
+async fn held_vm_locks_are_waited_for() {
+    survives(|rig| {
+        rig.inject_fault("POST", &format!("{QEMU}/300/status/start"), FaultAction::LostLock)
+    })
+    .await;
+    survives(|rig| rig.inject_fault("PUT", &format!("{QEMU}/300/config"), FaultAction::LostLock))
         .await;
-    survives(|rig| rig.strike("PUT", &format!("{QEMU}/300/config"), FaultAction::LostLock)).await;
     let words = "can't lock file '/var/lock/qemu-server/lock-300.conf' - got timeout".to_owned();
     let fail = FaultAction::Fail { percent: 0, message: words };
-    survives(|rig| rig.strike_task("qmcreate", fail.clone())).await;
-    survives(|rig| rig.strike_task("resize", fail.clone())).await;
-    survives(|rig| rig.strike_task("qmstart", fail.clone())).await;
+    survives(|rig| rig.inject_task_fault("qmcreate", fail.clone())).await;
+    survives(|rig| rig.inject_task_fault("resize", fail.clone())).await;
+    survives(|rig| rig.inject_task_fault("qmstart", fail.clone())).await;
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_with_its_reason() {
-    let refuse = FaultAction::Refuse { status: 500, message: "the moon is full".to_owned() };
+async fn a_rejection_is_reported_with_its_reason() {
+    let reject = FaultAction::Reject { status: 500, message: "the moon is full".to_owned() };
     let (text, _) = stops_with("the moon is full", |rig| {
-        rig.strike("POST", QEMU, refuse.clone());
+        rig.inject_fault("POST", QEMU, reject.clone());
     })
     .await;
     assert!(text.starts_with("create VM 300 on pve1"), "{text}");
     let fail = FaultAction::Fail { percent: 40, message: "the disk is on fire".to_owned() };
     stops_with("failed on pve1: unable to create VM 300 - the disk is on fire", |rig| {
-        rig.strike_task("qmcreate", fail.clone());
+        rig.inject_task_fault("qmcreate", fail.clone());
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_full_storage_is_named_as_such() {
+async fn a_full_storage_is_reported() {
     let (text, hint) = stops_with("create VM 300", |rig| {
-        rig.strike("POST", QEMU, FaultAction::Full { storage: "local-lvm".to_owned() });
+        rig.inject_fault("POST", QEMU, FaultAction::Full { storage: "local-lvm".to_owned() });
     })
     .await;
     assert!(text.contains("free space"), "{text}");
@@ -115,10 +118,10 @@ async fn a_full_storage_is_named_as_such() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_taken_away_is_named_as_such() {
+async fn a_deleted_token_is_reported() {
     let token = "talmox@pve!ci".to_owned();
     let (_, hint) = stops_with("401", |rig| {
-        rig.strike(
+        rig.inject_fault(
             "PUT",
             &format!("{QEMU}/300/resize"),
             FaultAction::Revoke { token: token.clone() },
@@ -152,7 +155,7 @@ async fn a_host_that_comes_back_is_waited_for() {
         let rig = Rig::start("9.2");
         let own = on_pve2();
         let path = if act == "POST" { "/nodes/pve2/qemu" } else { "/nodes/pve2/qemu/300/config" };
-        rig.strike(act, path, down);
+        rig.inject_fault(act, path, down);
         let ran = rig.run(&bring_up(&own)).await;
         ran.assert_done();
         assert!(ran.retries() > 0, "{act}");
@@ -167,12 +170,12 @@ async fn a_host_that_comes_back_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_host_that_stays_down_is_named_before_long() {
+async fn a_host_that_stays_down_is_reported() {
     let rig = Rig::start("9.2");
     let own = on_pve2();
     // The host fails while the task runs, so the state of the task is unknown.
     let down = FaultAction::Down { host: "pve2".to_owned(), lasts: None };
-    rig.strike_task("qmcreate", down);
+    rig.inject_task_fault("qmcreate", down);
     let ran = rig.run(&bring_up(&own)).await;
     let (text, hint) = ran.failure();
     assert!(

@@ -13,7 +13,7 @@ use talmox_pve::client::FileSource;
 use talmox_talos_api::Reach;
 use talmox_talos_config::schematic::Schematic;
 
-use super::rig::{ADMIN, DEADLINE, RELEASES, Ran, Rig, TALMOX, id, step};
+use super::rig::{ADMIN, CompletedRun, DEADLINE, RELEASES, Rig, TALMOX, id, step};
 use super::website::{Website, qcow2};
 use crate::common;
 
@@ -53,7 +53,7 @@ async fn found(rig: &Rig) -> Vec<Volume> {
     files
 }
 
-async fn assert_whole(rig: &Rig) {
+async fn assert_complete(rig: &Rig) {
     let files = found(rig).await;
     assert_eq!(files.len(), 1);
     assert_eq!(files[0].size, Some(qcow2(SIZE).len() as u64));
@@ -89,13 +89,13 @@ async fn a_schematic_is_posted_once() {
         });
         [step("schematic", action, &[])]
     };
-    site.refuse(2);
+    site.reject(2);
     let ran = rig.run(&post(schematic.id())).await;
     assert_eq!((ran.results(), ran.retries()), (vec!["schematic done".to_owned()], 2));
     let again = rig.run(&post(schematic.id())).await;
     assert_eq!(again.results(), ["schematic already"]);
-    assert_eq!(again.told_end(), Some(StepEnd::Already));
-    let posts = site.asked().iter().filter(|asked| asked.starts_with("POST")).count();
+    assert_eq!(again.reported_end(), Some(StepEnd::Already));
+    let posts = site.recorded_requests().iter().filter(|asked| asked.starts_with("POST")).count();
     assert_eq!(posts, 1);
     let (text, hint) = rig.run(&post("0".repeat(64))).await.failure();
     assert!(text.contains("not 000") && hint.contains("image.schematic"), "{text} {hint}");
@@ -114,7 +114,7 @@ async fn extensions_are_listed() {
 }
 
 #[tokio::test]
-async fn the_web_is_spoken_to_securely() {
+async fn web_servers_need_a_trusted_certificate() {
     let (rig, site) = rig("9.2");
     let plain = rig.context(TALMOX).web;
     site.redirect("/moved", "/version/v1/extensions/official");
@@ -129,12 +129,12 @@ async fn the_web_is_spoken_to_securely() {
     let reach = Reach::new([("pve1:8006", address.as_str())]);
     let settings = |authorities| WebSettings { reach: reach.clone(), authorities };
     let url = "https://pve1:8006/api2/json/version?secret=hunter2";
-    let stranger = Web::new(settings(vec![])).unwrap().get(url).await.unwrap_err();
-    assert!(matches!(stranger, WebError::Tls { .. }) && !stranger.may_pass(), "{stranger:?}");
+    let untrusted = Web::new(settings(vec![])).unwrap().get(url).await.unwrap_err();
+    assert!(matches!(untrusted, WebError::Tls { .. }) && !untrusted.may_pass(), "{untrusted:?}");
     let ca = std::fs::read(rig.lab.ready().pve.ca).unwrap();
     let known = Web::new(settings(ca)).unwrap().get(url).await.unwrap_err();
     assert!(matches!(known, WebError::Status { status: 401, .. }), "{known:?}");
-    assert!(!format!("{known} {stranger}").contains("hunter2"));
+    assert!(!format!("{known} {untrusted}").contains("hunter2"));
 }
 
 #[tokio::test]
@@ -142,68 +142,68 @@ async fn the_host_fetches_an_image_once() {
     for release in RELEASES {
         let (rig, _site) = rig(release);
         assert_eq!(rig.run(&fetch(BOTH, None)).await.results(), ["image done"]);
-        assert_whole(&rig).await;
+        assert_complete(&rig).await;
         let again = rig.run(&fetch(BOTH, None)).await;
         assert_eq!(again.results(), ["image already"]);
-        assert_eq!(again.told_end(), Some(StepEnd::Already), "asking is no waiting");
+        assert_eq!(again.reported_end(), Some(StepEnd::Already), "asking is no waiting");
         assert!(!rig.record().contains("/upload"));
     }
 }
 
 #[tokio::test]
-async fn an_image_is_passed_on_where_the_host_may_not_fetch_it() {
+async fn an_image_is_uploaded_if_the_token_may_not_download() {
     let (rig, _site) = rig("9.2");
     let acl = "/nodes/pve1/storage/local/download-url";
-    let refuse = FaultAction::Refuse { status: 403, message: "Permission check failed".to_owned() };
-    rig.strike("POST", acl, refuse);
+    let reject = FaultAction::Reject { status: 403, message: "Permission check failed".to_owned() };
+    rig.inject_fault("POST", acl, reject);
     let ran = rig.run(&fetch(BOTH, None)).await;
     assert_eq!(ran.results(), ["image done"]);
     assert!(ran.notes()[0].contains("Permission check failed"), "{:?}", ran.notes());
-    assert_whole(&rig).await;
-    assert_eq!(told_bytes(&ran).last(), Some(&whole()));
+    assert_complete(&rig).await;
+    assert_eq!(progress(&ran).last(), Some(&full_size()));
 }
 
 /// Progress events: transferred bytes and total bytes.
-fn told_bytes(ran: &Ran) -> Vec<(u64, Option<u64>)> {
-    let told = ran.events.iter().filter_map(|event| match event.what {
+fn progress(ran: &CompletedRun) -> Vec<(u64, Option<u64>)> {
+    let sizes = ran.events.iter().filter_map(|event| match event.what {
         Event::StepProgress { bytes, total, .. } => Some((bytes, total)),
         _ => None,
     });
-    told.collect()
+    sizes.collect()
 }
 
-fn whole() -> (u64, Option<u64>) {
+fn full_size() -> (u64, Option<u64>) {
     let length = qcow2(SIZE).len() as u64;
     (length, Some(length))
 }
 
 #[tokio::test]
-async fn a_host_that_fetches_an_image_tells_its_bytes() {
+async fn a_download_by_a_host_reports_its_progress() {
     let (rig, _site) = rig("9.2");
     let ran = rig.run(&fetch(&[FetchWay::Download], None)).await;
     assert_eq!(ran.results(), ["image done"]);
-    assert_eq!(told_bytes(&ran), [whole()]);
+    assert_eq!(progress(&ran), [full_size()]);
 }
 
 #[tokio::test]
-async fn a_log_that_cannot_be_read_tells_nothing_and_does_no_harm() {
+async fn a_download_whose_log_cannot_be_read_succeeds_without_progress() {
     let (rig, _site) = rig("9.2");
-    let refuse = FaultAction::Refuse { status: 403, message: "Permission check failed".to_owned() };
-    common::strike(&rig.lab, "GET", "/nodes/pve1/tasks/*/log", 1000, refuse);
+    let reject = FaultAction::Reject { status: 403, message: "Permission check failed".to_owned() };
+    common::inject_fault(&rig.lab, "GET", "/nodes/pve1/tasks/*/log", 1000, reject);
     let ran = rig.run(&fetch(&[FetchWay::Download], None)).await;
     assert_eq!(ran.results(), ["image done"]);
-    assert_eq!((told_bytes(&ran), ran.notes()), (vec![], vec![]));
+    assert_eq!((progress(&ran), ran.notes()), (vec![], vec![]));
 }
 
 #[tokio::test]
-async fn an_image_is_passed_on_where_the_host_has_no_internet() {
+async fn an_image_is_uploaded_if_the_host_has_no_internet() {
     let (rig, _site) = rig("9.2");
     let words = "download failed: wget: unable to resolve host address 'factory.example'";
-    rig.strike_task("download", FaultAction::Fail { percent: 0, message: words.to_owned() });
+    rig.inject_task_fault("download", FaultAction::Fail { percent: 0, message: words.to_owned() });
     let ran = rig.run(&fetch(BOTH, None)).await;
     assert_eq!(ran.results(), ["image done"]);
     assert!(rig.record().contains("/upload"));
-    assert_whole(&rig).await;
+    assert_complete(&rig).await;
 }
 
 #[tokio::test]
@@ -221,8 +221,8 @@ async fn a_short_or_wrong_file_is_fetched_again() {
         let ran = rig.run_with(&fetch(BOTH, None), &rig.context(token)).await;
         assert_eq!(ran.results(), ["image done"]);
         assert!(ran.notes()[0].contains("it has 512 bytes instead of"), "{:?}", ran.notes());
-        assert_whole(&rig).await;
-        let calls = rig.asked();
+        assert_complete(&rig).await;
+        let calls = rig.recorded_requests();
         let downloads = calls.iter().filter(|call| call.ends_with("download-url")).count();
         // If the file could not be deleted, this download failed.
         assert_eq!(downloads, 1);
@@ -230,17 +230,17 @@ async fn a_short_or_wrong_file_is_fetched_again() {
 }
 
 #[tokio::test]
-async fn a_download_that_breaks_off_is_tried_again() {
+async fn a_truncated_download_is_retried() {
     let (rig, site) = rig("9.2");
     site.cut(3);
     let ran = rig.run(&fetch(&[FetchWay::Stream], None)).await;
     assert_eq!(ran.results(), ["image done"]);
     assert_eq!(ran.retries(), 3);
-    assert_whole(&rig).await;
+    assert_complete(&rig).await;
 }
 
 #[tokio::test]
-async fn a_pinned_checksum_is_held() {
+async fn a_pinned_checksum_is_verified() {
     let (rig, _site) = rig("9.2");
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &qcow2(SIZE));
     let value: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -266,7 +266,7 @@ fn publish(site: &Website, value: &str) {
 }
 
 #[tokio::test]
-async fn a_published_checksum_is_held() {
+async fn a_published_checksum_is_verified() {
     for ways in [&[FetchWay::Download][..], &[FetchWay::Stream]] {
         let (rig, site) = rig("9.2");
         publish(&site, &sha256(b"something else"));
@@ -291,7 +291,11 @@ async fn a_file_with_another_checksum_is_fetched_again() {
         let ran = rig.run_with(&fetch(BOTH, None), &rig.context(token)).await;
         assert_eq!(ran.results(), ["image done"]);
         assert!(ran.notes()[0].contains("checksum mismatch"), "{:?}", ran.notes());
-        assert!(rig.asked().iter().any(|call| call.ends_with(way)), "{:?}", rig.asked());
+        assert!(
+            rig.recorded_requests().iter().any(|call| call.ends_with(way)),
+            "{:?}",
+            rig.recorded_requests()
+        );
         // Now the file has the right content.
         let again = rig.run_with(&fetch(BOTH, None), &rig.context(token)).await;
         assert_eq!((again.results(), again.notes()), (vec!["image already".to_owned()], vec![]));
@@ -300,19 +304,19 @@ async fn a_file_with_another_checksum_is_fetched_again() {
 
 /// A token that may not start downloads cannot let Proxmox compare checksums either.
 #[tokio::test]
-async fn a_file_that_cannot_be_compared_is_taken_by_its_length() {
+async fn a_file_without_a_checksum_is_compared_by_its_length() {
     let (rig, site) = rig("9.2");
     assert_eq!(rig.run(&fetch(BOTH, None)).await.results(), ["image done"]);
     publish(&site, &sha256(&qcow2(SIZE)));
-    let refuse = FaultAction::Refuse { status: 403, message: "Permission check failed".to_owned() };
-    rig.strike("POST", "/nodes/pve1/storage/local/download-url", refuse);
+    let reject = FaultAction::Reject { status: 403, message: "Permission check failed".to_owned() };
+    rig.inject_fault("POST", "/nodes/pve1/storage/local/download-url", reject);
     let ran = rig.run(&fetch(BOTH, None)).await;
     assert_eq!(ran.results(), ["image already"]);
     assert!(ran.notes()[0].contains("was not compared with its checksum"), "{:?}", ran.notes());
 }
 
 #[tokio::test]
-async fn what_is_no_image_is_told_before_it_is_fetched() {
+async fn a_file_that_is_not_an_image_is_reported_before_its_download() {
     let (rig, site) = rig("9.2");
     site.put(PATH, b"<html>a page that says so kindly</html>".to_vec());
     let (text, _) = rig.run(&fetch(BOTH, None)).await.failure();
@@ -321,21 +325,22 @@ async fn what_is_no_image_is_told_before_it_is_fetched() {
 }
 
 #[tokio::test]
-async fn a_download_of_an_earlier_run_is_waited_for() {
+async fn a_download_task_of_an_earlier_run_is_waited_for() {
     let (rig, _site) = rig("9.2");
     let slow = FaultAction::Delay(std::time::Duration::from_mins(1));
-    rig.strike_task("download", slow);
+    rig.inject_task_fault("download", slow);
     let first = rig.run_until(&fetch(BOTH, None), "image", Moment::AfterAct).await;
     assert!(!first.outcome.is_done());
     let second = rig.run(&fetch(BOTH, None)).await;
     assert_eq!(second.results(), ["image already"]);
-    assert_eq!(second.told_end(), Some(StepEnd::Done), "it came about while it was waited for");
-    let downloads = rig.asked().iter().filter(|call| call.ends_with("download-url")).count();
+    assert_eq!(second.reported_end(), Some(StepEnd::Done), "it came about while it was waited for");
+    let downloads =
+        rig.recorded_requests().iter().filter(|call| call.ends_with("download-url")).count();
     assert_eq!(downloads, 1);
 }
 
 #[tokio::test]
-async fn images_are_deleted_by_who_may() {
+async fn an_image_is_deleted_only_with_the_right() {
     let (rig, _site) = rig("9.2");
     rig.run(&fetch(BOTH, None)).await.assert_done();
     let delete = DeleteImage { host: id("pve1"), volume: id(VOLUME), deadline: DEADLINE };

@@ -10,7 +10,7 @@ use talmox_pve::config::VmOptions;
 use talmox_pve::property::Smbios;
 
 use super::rig::{
-    ADMIN, DEADLINE, RELEASES, Ran, Rig, bring_up, description, id, once, own, start, step,
+    ADMIN, CompletedRun, DEADLINE, RELEASES, Rig, bring_up, description, id, once, own, start, step,
 };
 
 /// `migrate`, `change` and `start`, as planned for the host that the VM leaves.
@@ -58,7 +58,7 @@ async fn with_diskless_vm(release: &str) -> (Rig, OwnVm) {
 }
 
 /// Runs the steps with administrator rights, because the role of talmox in these labs lacks VM.Migrate.
-async fn run(rig: &Rig, steps: &[Step]) -> Ran {
+async fn run(rig: &Rig, steps: &[Step]) -> CompletedRun {
     rig.run_with(steps, &rig.context(ADMIN)).await
 }
 
@@ -107,22 +107,26 @@ async fn a_running_vm_with_local_disks_stays_and_the_error_names_them() {
     assert!(hint.contains("shared storage"), "{hint}");
     let (text, _) = run(&rig, &move_and_start(&own, false)).await.failure();
     assert_eq!(text, "VM 300 cannot be migrated to pve2: it runs, and must be stopped first");
-    assert!(!rig.asked().iter().any(|call| call.starts_with("POST ") && call.contains("/migrate")));
+    assert!(
+        !rig.recorded_requests()
+            .iter()
+            .any(|call| call.starts_with("POST ") && call.contains("/migrate"))
+    );
 }
 
 #[tokio::test]
-async fn an_answer_that_was_lost_moves_a_vm_once() {
+async fn a_lost_answer_moves_a_vm_once() {
     for action in [FaultAction::TimedOut, FaultAction::CutAfter, FaultAction::CutBefore] {
         let what = format!("{action:?}");
         let (rig, own) = with_vm("9.2").await;
-        rig.strike("POST", "/nodes/pve1/qemu/300/migrate", action);
+        rig.inject_fault("POST", "/nodes/pve1/qemu/300/migrate", action);
         run(&rig, &move_and_start(&own, false)).await.assert_done();
         assert_moved(&rig, &own, &what).await;
     }
 }
 
 #[tokio::test]
-async fn wherever_a_migration_is_killed_the_next_run_finishes_it() {
+async fn a_migration_killed_anywhere_is_finished_by_the_next_run() {
     for (moment, cut) in [
         (Moment::BeforeAct, Cut::Crash),
         (Moment::AfterAct, Cut::Crash),

@@ -2,16 +2,16 @@
 
 mod change_vm;
 mod create;
-mod cut;
 mod destroy;
 mod executor;
 mod factory;
 mod fault;
 mod image;
+mod killed_run;
 mod migrate_vm;
+mod proxmox_pitfall;
 mod rig;
 mod stop;
 mod template;
-mod trap;
 mod volume;
 mod website;

@@ -40,7 +40,7 @@ pub(super) struct Rig {
 }
 
 /// Outcome and events of a run.
-pub(super) struct Ran {
+pub(super) struct CompletedRun {
     pub(super) outcome: Outcome,
     pub(super) events: Vec<Stamped>,
 }
@@ -54,9 +54,9 @@ impl Rig {
     pub(super) fn reaching(release: &str, reach: BTreeMap<String, SocketAddr>) -> Self {
         let folder = TempDir::new().unwrap();
         let record = folder.path().join("record");
-        let text = include_str!("yard.yaml").replace("RELEASE", release);
+        let text = include_str!("test_scenario.yaml").replace("RELEASE", release);
         let settings = Settings {
-            scenario: Scenario::parse("yard", &text).unwrap(),
+            scenario: Scenario::parse("test_scenario.yaml", &text).unwrap(),
             speed: SPEED,
             profile: Profile::Fast,
             record: Some(record.clone()),
@@ -84,16 +84,16 @@ impl Rig {
     }
 
     /// Runs steps with a token that has only the documented roles.
-    pub(super) async fn run(&self, steps: &[Step]) -> Ran {
+    pub(super) async fn run(&self, steps: &[Step]) -> CompletedRun {
         self.run_with(steps, &self.context(TALMOX)).await
     }
 
-    pub(super) async fn run_with(&self, steps: &[Step], context: &Context) -> Ran {
+    pub(super) async fn run_with(&self, steps: &[Step], context: &Context) -> CompletedRun {
         run(steps, context, &Cancel::default()).await
     }
 
     /// Runs steps until this moment of this step, as if the process had been killed there.
-    pub(super) async fn run_until(&self, steps: &[Step], step: &str, at: Moment) -> Ran {
+    pub(super) async fn run_until(&self, steps: &[Step], step: &str, at: Moment) -> CompletedRun {
         let context = Context { cut: Some(once(step, at, Cut::Crash)), ..self.context(TALMOX) };
         self.run_with(steps, &context).await
     }
@@ -104,8 +104,8 @@ impl Rig {
     }
 
     /// Requests so far, as method and path, without reads of tasks.
-    pub(super) fn asked(&self) -> Vec<String> {
-        common::asked(&self.record)
+    pub(super) fn recorded_requests(&self) -> Vec<String> {
+        common::recorded_requests(&self.record)
     }
 
     pub(super) fn record(&self) -> String {
@@ -113,27 +113,27 @@ impl Rig {
     }
 
     /// Injects a fault into the first request with this method and path.
-    pub(super) fn strike(&self, method: &str, path: &str, action: FaultAction) {
-        common::strike(&self.lab, method, path, 1, action);
+    pub(super) fn inject_fault(&self, method: &str, path: &str, action: FaultAction) {
+        common::inject_fault(&self.lab, method, path, 1, action);
     }
 
     /// Injects a fault into the first task of this kind.
-    pub(super) fn strike_task(&self, task: &str, action: FaultAction) {
-        common::strike_task(&self.lab, task, action);
+    pub(super) fn inject_task_fault(&self, task: &str, action: FaultAction) {
+        common::inject_task_fault(&self.lab, task, action);
     }
 }
 
-pub(super) async fn run(steps: &[Step], context: &Context, cancel: &Cancel) -> Ran {
-    run_until_heard(steps, context, cancel, |_| false).await
+pub(super) async fn run(steps: &[Step], context: &Context, cancel: &Cancel) -> CompletedRun {
+    run_until_event(steps, context, cancel, |_| false).await
 }
 
 /// Runs steps, and cancels the run after an event for which `is_enough` returns true.
-pub(super) async fn run_until_heard(
+pub(super) async fn run_until_event(
     steps: &[Step],
     context: &Context,
     cancel: &Cancel,
     is_enough: impl Fn(&Event) -> bool,
-) -> Ran {
+) -> CompletedRun {
     let plan = Plan {
         cluster: "home".to_owned(),
         changes: vec![],
@@ -157,7 +157,7 @@ pub(super) async fn run_until_heard(
         all
     };
     let (outcome, events) = tokio::join!(running, hearing);
-    Ran { outcome, events }
+    CompletedRun { outcome, events }
 }
 
 /// Hook that applies a cut once, when this step first reaches this moment.
@@ -170,7 +170,7 @@ pub(super) fn once(step: &str, at: Moment, what: Cut) -> CutHook {
     })
 }
 
-impl Ran {
+impl CompletedRun {
     /// The steps with their results, in the order of the plan.
     pub(super) fn results(&self) -> Vec<String> {
         let shown = |result: &StepResult| match result {
@@ -188,7 +188,7 @@ impl Ran {
     }
 
     /// The end in the last event about the end of a step.
-    pub(super) fn told_end(&self) -> Option<StepEnd> {
+    pub(super) fn reported_end(&self) -> Option<StepEnd> {
         self.events.iter().rev().find_map(|event| match &event.what {
             Event::StepEnded { end, .. } => Some(end.clone()),
             _ => None,
@@ -250,6 +250,8 @@ pub(super) fn description(own: &OwnVm, stage: Stage) -> String {
         data: None,
         are_tags_rejected: false,
         first_role: None,
+        own_tags: Tags::default(),
+        notes: None,
     };
     marker.description("home")
 }

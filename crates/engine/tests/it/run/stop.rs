@@ -13,7 +13,7 @@ use talmox_pve::api::task::{self, Filter, TaskState};
 use talmox_pve::api::{cluster, qemu};
 
 use super::rig::{
-    ADMIN, DEADLINE, Ran, Rig, TALMOX, bring_up, id, own, run, run_until_heard, step,
+    ADMIN, CompletedRun, DEADLINE, Rig, TALMOX, bring_up, id, own, run, run_until_event, step,
 };
 
 /// `NAME/stop` and `NAME/destroy`.
@@ -28,12 +28,12 @@ fn take_down(own: &OwnVm, after: &[&str]) -> Vec<Step> {
 }
 
 /// The run is cancelled just after Proxmox has started the task of this step.
-async fn stopped_in(at: &str, steps: &[Step], context: Context) -> Ran {
+async fn stopped_in(at: &str, steps: &[Step], context: Context) -> CompletedRun {
     let (cancel, at) = (Cancel::default(), StepId::new(at));
-    let told = cancel.clone();
+    let canceller = cancel.clone();
     let hook: CutHook = Arc::new(move |step, moment| {
         if *step == at && moment == Moment::AfterAct {
-            told.cancel();
+            canceller.cancel();
         }
         Cut::Go
     });
@@ -58,7 +58,7 @@ async fn is_gone(rig: &Rig, own: &OwnVm) -> bool {
 }
 
 #[tokio::test]
-async fn tasks_that_have_begun_are_seen_to_their_end() {
+async fn a_cancelled_run_waits_for_its_started_tasks() {
     let rig = Rig::start("9.2");
     let (one, other) = (own("one", 300), own("other", 301));
     rig.run(&[bring_up(&one), bring_up(&other)].concat()).await.assert_done();
@@ -88,13 +88,13 @@ async fn tasks_that_have_begun_are_seen_to_their_end() {
 }
 
 #[tokio::test]
-async fn a_task_whose_beginning_was_not_told_is_seen_to_its_end_too() {
+async fn a_cancelled_run_waits_for_a_task_whose_start_was_not_confirmed() {
     let rig = Rig::start("9.2");
     let own = own("one", 300);
     rig.run(&bring_up(&own)).await.assert_done();
     rig.run(&take_down(&own, &[])[..1]).await.assert_done();
     slow(&rig, "qmdestroy", Duration::from_mins(2));
-    rig.strike("DELETE", "/nodes/pve1/qemu/300", FaultAction::CutAfter);
+    rig.inject_fault("DELETE", "/nodes/pve1/qemu/300", FaultAction::CutAfter);
     let ran = stopped_in("one/destroy", &take_down(&own, &[]), rig.context(TALMOX)).await;
     assert_eq!(ran.retries(), 1);
     ran.assert_done();
@@ -103,7 +103,7 @@ async fn a_task_whose_beginning_was_not_told_is_seen_to_its_end_too() {
 }
 
 #[tokio::test]
-async fn what_the_ha_manager_was_asked_for_is_seen_to_its_end() {
+async fn a_cancelled_run_waits_for_requests_to_the_ha_manager() {
     let rig = Rig::start("9.2");
     let own = own("one", 300);
     rig.run(&bring_up(&own)).await.assert_done();
@@ -115,14 +115,14 @@ async fn what_the_ha_manager_was_asked_for_is_seen_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_task_of_an_earlier_run_is_left_to_itself_and_that_is_said() {
+async fn a_cancelled_run_reports_a_task_of_an_earlier_run_and_does_not_wait() {
     let rig = Rig::start("9.2");
     let own = own("one", 300);
     slow(&rig, "qmcreate", Duration::from_hours(24));
     rig.run_until(&bring_up(&own), "one/create", Moment::AfterAct).await;
     let is_enough = |event: &Event| matches!(event, Event::StepWaits { reason, .. } if reason.starts_with("waiting for the earlier task"));
     let context = rig.context(TALMOX);
-    let ran = run_until_heard(&bring_up(&own), &context, &Cancel::default(), is_enough).await;
+    let ran = run_until_event(&bring_up(&own), &context, &Cancel::default(), is_enough).await;
     assert_eq!(ran.outcome.end, RunEnd::Cancelled);
     assert!(ran.results().iter().all(|result| result.ends_with("cancelled")));
     assert_eq!(
@@ -133,20 +133,20 @@ async fn a_task_of_an_earlier_run_is_left_to_itself_and_that_is_said() {
 }
 
 #[tokio::test]
-async fn who_waits_for_room_says_so_and_begins_nothing_after_a_stop() {
+async fn a_step_that_waits_for_other_tasks_starts_nothing_after_a_cancel() {
     let rig = Rig::start("9.2");
     slow(&rig, "qmcreate", Duration::from_mins(5));
     let owns: Vec<_> = (0..3).map(|nth| own(&format!("cp-{nth}"), 300 + nth)).collect();
     let steps: Vec<_> = owns.iter().flat_map(bring_up).collect();
     // A storage has room for two tasks at a time.
     let is_enough = |event: &Event| matches!(event, Event::StepWaits { reason, .. } if reason == "waiting for other tasks on pve1 to end");
-    let ran = run_until_heard(&steps, &rig.context(TALMOX), &Cancel::default(), is_enough).await;
+    let ran = run_until_event(&steps, &rig.context(TALMOX), &Cancel::default(), is_enough).await;
     assert_eq!(ran.outcome.end, RunEnd::Cancelled);
     let results = ran.results();
     let done = results.iter().filter(|result| result.ends_with("/create done")).count();
     let cancelled = results.iter().filter(|result| result.ends_with(" cancelled")).count();
     assert_eq!((done, cancelled), (2, 10), "{results:?}");
-    let creates = rig.asked().iter().filter(|call| call.starts_with("POST")).count();
+    let creates = rig.recorded_requests().iter().filter(|call| call.starts_with("POST")).count();
     assert_eq!(creates, 2);
     let stops = ran.events.iter().filter(|event| event.what == Event::RunStopping).count();
     assert_eq!(stops, 1);

@@ -54,7 +54,7 @@ pub(super) fn from_template(own: &OwnVm, full: bool) -> Vec<Step> {
 }
 
 #[tokio::test]
-async fn a_clone_becomes_a_machine_of_its_own() {
+async fn a_clone_gets_its_own_identity() {
     for release in RELEASES {
         for full in [true, false] {
             let rig = Rig::start(release);
@@ -73,18 +73,19 @@ async fn a_clone_becomes_a_machine_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_clone_that_was_cut_off_is_gone_on_with() {
+async fn an_interrupted_clone_is_resumed() {
     for moment in [Moment::BeforeAct, Moment::AfterAct] {
         for at in ["clone", "finish"] {
             let rig = Rig::start("9.2");
             let own = own("cp-1", 300);
-            rig.strike_task("qmclone", FaultAction::Delay(Duration::from_secs(30)));
+            rig.inject_task_fault("qmclone", FaultAction::Delay(Duration::from_secs(30)));
             let first = rig.run_until(&from_template(&own, true), at, moment).await;
             assert!(!first.outcome.is_done());
             rig.run(&from_template(&own, true)).await.assert_done();
             let config = rig.config(&own.vm).await;
             assert_eq!(config.smbios().uuid, Some(own.identity.uuid.to_string()), "{at}");
-            let clones = rig.asked().iter().filter(|call| call.ends_with("900/clone")).count();
+            let clones =
+                rig.recorded_requests().iter().filter(|call| call.ends_with("900/clone")).count();
             assert!(clones <= 2, "{clones}");
         }
     }
@@ -116,7 +117,7 @@ fn make(number: u32, name: &str) -> [Step; 1] {
 const TEMPLATE: &str = "talos-v1.12.0-base";
 
 #[tokio::test]
-async fn a_template_is_made_and_found_again() {
+async fn a_created_template_is_found_by_the_next_run() {
     for release in RELEASES {
         let rig = Rig::start(release);
         let make_it = make(901, TEMPLATE);
@@ -135,23 +136,24 @@ async fn a_template_is_made_and_found_again() {
 }
 
 #[tokio::test]
-async fn a_template_is_never_made_twice() {
+async fn a_template_is_created_once() {
     // The list that plans depend on does not contain the template yet, so it is planned with another vmid.
     for delay in [Duration::ZERO, Duration::from_mins(1)] {
         let rig = Rig::start("9.2");
-        rig.strike_task("qmcreate", FaultAction::Delay(delay));
+        rig.inject_task_fault("qmcreate", FaultAction::Delay(delay));
         let cut = rig.run_until(&make(901, TEMPLATE), "template", Moment::AfterAct).await;
         assert!(!cut.outcome.is_done());
         assert_eq!(rig.run(&make(902, TEMPLATE)).await.results(), ["template done"]);
         assert!(rig.config(&vm(901)).await.is_template());
         assert_eq!(rig.run(&make(903, TEMPLATE)).await.results(), ["template already"]);
-        let creates = rig.asked().iter().filter(|call| *call == "POST /nodes/pve1/qemu").count();
+        let creates =
+            rig.recorded_requests().iter().filter(|call| *call == "POST /nodes/pve1/qemu").count();
         assert_eq!(creates, 1);
     }
 }
 
 #[tokio::test]
-async fn a_mapping_gets_what_it_lacks_and_loses_nothing() {
+async fn a_mapping_gets_missing_entries_and_keeps_the_others() {
     let rig = Rig::start("9.2");
     let context = rig.context(ADMIN);
     let device = |node: &str, path: &str| MappedDevice {

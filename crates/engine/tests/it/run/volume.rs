@@ -69,7 +69,7 @@ pub(super) async fn size(rig: &Rig) -> Option<u64> {
 }
 
 #[tokio::test]
-async fn a_config_reaches_its_machine_and_nothing_of_it_stays() {
+async fn a_config_on_a_volume_is_deleted_after_its_use() {
     for release in RELEASES {
         let rig = Rig::start(release);
         let own = own("cp-1", 300);
@@ -93,7 +93,7 @@ async fn a_config_reaches_its_machine_and_nothing_of_it_stays() {
 }
 
 #[tokio::test]
-async fn who_may_delete_an_upload_does() {
+async fn an_upload_is_deleted_if_the_token_has_the_right() {
     let rig = Rig::start("9.2");
     let steps = [step("upload", upload(), &[]), step("scrub", scrub(true), &["upload"])];
     rig.run_with(&steps, &rig.context(ADMIN)).await.assert_done();
@@ -110,7 +110,7 @@ async fn who_may_delete_an_upload_does() {
 }
 
 #[tokio::test]
-async fn an_upload_that_was_cut_off_is_made_again() {
+async fn an_interrupted_upload_is_repeated() {
     for moment in [Moment::BeforeAct, Moment::AfterAct] {
         let rig = Rig::start("9.2");
         let own = own("cp-1", 300);
@@ -123,16 +123,16 @@ async fn an_upload_that_was_cut_off_is_made_again() {
 }
 
 #[tokio::test]
-async fn a_guest_that_holds_on_keeps_the_volume_until_it_stops() {
+async fn a_volume_in_use_by_a_guest_is_kept_until_it_stops() {
     let rig = Rig::start("9.2");
     let own = own("cp-1", 300);
-    let busy = talmox_lab::pve::Action::Refuse {
+    let busy = talmox_lab::pve::Action::Reject {
         status: 400,
         message: "Parameter verification failed.".to_owned(),
     };
     let steps = with_cidata(&own);
     rig.run(&steps[..5]).await.assert_done();
-    rig.strike("PUT", "/nodes/pve1/qemu/300/config", busy);
+    rig.inject_fault("PUT", "/nodes/pve1/qemu/300/config", busy);
     // The change is rejected and not pending, so the guest is not the cause.
     let (text, _) = rig.run(&steps[5..]).await.failure();
     assert!(text.contains("detach scsi1 from VM 300"), "{text}");

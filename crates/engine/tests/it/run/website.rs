@@ -19,8 +19,8 @@ struct State {
     /// Number of next downloads of a whole file that end early.
     cuts: u32,
     /// Number of next requests that are rejected with 503.
-    refusals: u32,
-    asked: Vec<String>,
+    rejections: u32,
+    requests: Vec<String>,
 }
 
 impl Website {
@@ -49,12 +49,12 @@ impl Website {
         self.0.lock().unwrap().cuts = times;
     }
 
-    pub(super) fn refuse(&self, times: u32) {
-        self.0.lock().unwrap().refusals = times;
+    pub(super) fn reject(&self, times: u32) {
+        self.0.lock().unwrap().rejections = times;
     }
 
-    pub(super) fn asked(&self) -> Vec<String> {
-        self.0.lock().unwrap().asked.clone()
+    pub(super) fn recorded_requests(&self) -> Vec<String> {
+        self.0.lock().unwrap().requests.clone()
     }
 
     fn serve(&self, mut socket: TcpStream) -> std::io::Result<()> {
@@ -79,26 +79,27 @@ impl Website {
         let mut body = vec![0; length];
         reader.read_exact(&mut body)?;
         let mut state = self.0.lock().unwrap();
-        state.asked.push(format!("{method} {path}"));
+        state.requests.push(format!("{method} {path}"));
         if let Some(target) = state.redirects.get(path) {
             let head =
                 format!("HTTP/1.1 302 Found\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n");
             return socket.write_all(head.as_bytes());
         }
         let (status, mut bytes) = state.answer(method, path, &body);
-        let mut told = bytes.len();
+        let mut announced = bytes.len();
         if method == "HEAD" {
             bytes.clear();
         } else if field("range").is_some() {
             bytes.truncate(32);
-            told = bytes.len();
+            announced = bytes.len();
         } else if state.cuts > 0 && status == "200 OK" {
             state.cuts -= 1;
-            bytes.truncate(told / 2);
+            bytes.truncate(announced / 2);
         }
         drop(state);
-        let head =
-            format!("HTTP/1.1 {status}\r\nContent-Length: {told}\r\nConnection: close\r\n\r\n");
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Length: {announced}\r\nConnection: close\r\n\r\n"
+        );
         socket.write_all(head.as_bytes())?;
         socket.write_all(&bytes)
     }
@@ -106,8 +107,8 @@ impl Website {
 
 impl State {
     fn answer(&mut self, method: &str, path: &str, body: &[u8]) -> (&'static str, Vec<u8>) {
-        if self.refusals > 0 {
-            self.refusals -= 1;
+        if self.rejections > 0 {
+            self.rejections -= 1;
             return ("503 Service Unavailable", b"come back later".to_vec());
         }
         if method == "POST" {

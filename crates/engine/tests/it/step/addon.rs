@@ -12,12 +12,14 @@ fn addon(text: &str) -> Action {
     Action::ApplyAddon(ApplyAddon {
         name: "net".to_owned(),
         source: AddonSource::Texts(vec![text]),
+        namespace: None,
+        skips_rollout: false,
         deadline: Duration::from_mins(10),
     })
 }
 
 #[tokio::test]
-async fn an_add_on_that_brings_a_network_makes_nodes_ready() {
+async fn an_add_on_with_a_network_makes_nodes_ready() {
     let cluster = Cluster::start(&["cp-11"]).await;
     let mut rig = Rig::at(cluster.clock);
     rig.lead(VIP, 6443, cluster.address);
@@ -25,8 +27,8 @@ async fn an_add_on_that_brings_a_network_makes_nodes_ready() {
     set["apiVersion"] = "apps/v1".into();
     set["kind"] = "DaemonSet".into();
     // JSON text is valid YAML.
-    let told = rig.run(addon(&set.to_string())).await;
-    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    let report = rig.run(addon(&set.to_string())).await;
+    assert!(matches!(report.result, StepResult::Done), "{:?}", report.result);
     cluster
         .until(|store| {
             let node = store.get("nodes", "", "cp-11").unwrap();
@@ -37,19 +39,19 @@ async fn an_add_on_that_brings_a_network_makes_nodes_ready() {
 }
 
 #[tokio::test]
-async fn an_add_on_that_is_no_manifest_names_its_file() {
+async fn an_invalid_manifest_is_reported_with_its_file() {
     let rig = Rig::new();
-    let told = rig.run(addon("kind: Pod\n")).await;
-    assert_eq!(told.failure(), "add-on net: net.yaml, document 1: it has no `apiVersion`");
+    let report = rig.run(addon("kind: Pod\n")).await;
+    assert_eq!(report.failure(), "add-on net: net.yaml, document 1: it has no `apiVersion`");
 }
 
 #[tokio::test]
-async fn who_waits_for_what_nobody_brings_hears_that_it_is_to_be_brought() {
+async fn a_missing_kind_has_a_hint_to_create_it() {
     let cluster = Cluster::start(&[]).await;
     let mut rig = Rig::at(cluster.clock);
     rig.lead(VIP, 6443, cluster.address);
-    let told =
+    let report =
         rig.run(addon("apiVersion: no.example/v1\nkind: Such\nmetadata: {name: thing}\n")).await;
-    assert!(told.failure().contains("the Kubernetes API has no"), "{}", told.failure());
-    assert!(told.hint().starts_with("create it with an add-on"), "{}", told.hint());
+    assert!(report.failure().contains("the Kubernetes API has no"), "{}", report.failure());
+    assert!(report.hint().starts_with("create it with an add-on"), "{}", report.hint());
 }

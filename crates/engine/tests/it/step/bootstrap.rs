@@ -5,15 +5,16 @@ use talmox_lab::pve::Action as FaultAction;
 use talmox_plan::ownership::{ClusterMark, FirstRole, Marker, Stage};
 use talmox_plan::plan::{Action, BootstrapEtcd, ClusterSigns, Evidence, NodeSign, Witness};
 use talmox_pve::id::VmId;
+use talmox_pve::property::Tags;
 
 use super::node::Etcd;
 use super::rig::{MAC, Rig, UUID, talos_node};
-use crate::common::strike;
+use crate::common::inject_fault;
 use crate::support::bundle;
 
 const FIRST: &str = "10.0.0.11";
 const OTHER: &str = "10.0.0.12";
-const STRANGE: &str = "00000000-0000-4000-8000-000000000001";
+const FOREIGN_UUID: &str = "00000000-0000-4000-8000-000000000001";
 /// A UUID in the form that talmox derives.
 const DERIVED: &str = "2ed6657d-e927-568b-95e1-2665a8aea6a2";
 
@@ -52,7 +53,16 @@ fn marker(stage: Stage) -> String {
 fn noted(stage: Stage, first_role: Option<FirstRole>) -> String {
     let cluster = ClusterMark::of(&bundle().cluster.id);
     let node = "old-cp".to_owned();
-    let marker = Marker { cluster, node, stage, data: None, are_tags_rejected: false, first_role };
+    let marker = Marker {
+        cluster,
+        node,
+        stage,
+        data: None,
+        are_tags_rejected: false,
+        first_role,
+        own_tags: Tags::default(),
+        notes: None,
+    };
     marker.to_string()
 }
 
@@ -67,7 +77,7 @@ fn bootstrap(evidence: &[Evidence]) -> Action {
 }
 
 #[tokio::test]
-async fn etcd_is_bootstrapped_once_and_when_it_can_be() {
+async fn etcd_is_bootstrapped_once_when_the_node_is_ready() {
     let mut rig = Rig::with_proxmox("");
     let node = rig
         .node(FIRST, |facts| {
@@ -75,32 +85,32 @@ async fn etcd_is_bootstrapped_once_and_when_it_can_be() {
             facts.not_yet = 2;
         })
         .await;
-    let told = rig.run(bootstrap(&[])).await;
-    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
-    assert_eq!(told.waits, ["time is not in sync yet", "etcd is starting"]);
+    let report = rig.run(bootstrap(&[])).await;
+    assert!(matches!(report.result, StepResult::Done), "{:?}", report.result);
+    assert_eq!(report.waits, ["time is not in sync yet", "etcd is starting"]);
     let again = rig.run(bootstrap(&[])).await;
     assert!(matches!(again.result, StepResult::Already), "{:?}", again.result);
     assert_eq!(node.facts().bootstraps, 1);
 }
 
 #[tokio::test]
-async fn a_bootstrap_that_was_done_already_counts() {
+async fn an_earlier_bootstrap_counts_as_done() {
     let mut rig = Rig::with_proxmox("");
     let node = rig
         .node(FIRST, |facts| {
             facts.is_configured = true;
-            facts.etcd = Etcd::Begun;
+            facts.etcd = Etcd::Bootstrapped;
         })
         .await;
-    let told = rig.run(bootstrap(&[])).await;
-    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
-    assert_eq!(told.waits, ["etcd is starting"]);
+    let report = rig.run(bootstrap(&[])).await;
+    assert!(matches!(report.result, StepResult::Already), "{:?}", report.result);
+    assert_eq!(report.waits, ["etcd is starting"]);
     let facts = node.facts().clone();
-    assert_eq!((facts.bootstraps, facts.refusals), (0, 1));
+    assert_eq!((facts.bootstraps, facts.rejections), (0, 1));
 }
 
 #[tokio::test]
-async fn a_node_that_never_gets_the_time_is_told_with_what_to_look_at() {
+async fn a_node_without_time_sync_is_reported_with_a_hint() {
     let mut rig = Rig::with_proxmox("");
     let node = rig
         .node(FIRST, |facts| {
@@ -108,11 +118,32 @@ async fn a_node_that_never_gets_the_time_is_told_with_what_to_look_at() {
             facts.not_yet = u32::MAX;
         })
         .await;
-    let told = rig.run(bootstrap(&[])).await;
-    let failure = told.failure();
+    let report = rig.run(bootstrap(&[])).await;
+    let failure = report.failure();
     assert_eq!(failure, "etcd does not come up on cp-11 in time: time is not in sync yet");
-    assert!(told.hint().contains("network.gateway"), "{}", told.hint());
-    assert!(told.hint().contains("UDP 123"), "{}", told.hint());
+    assert!(report.hint().contains("network.gateway"), "{}", report.hint());
+    assert!(report.hint().contains("UDP 123"), "{}", report.hint());
+    assert_eq!(node.facts().bootstraps, 0);
+}
+
+/// The witnesses are read once the node accepts the bootstrap. Before that, the rejections of Proxmox have no effect.
+#[tokio::test]
+async fn no_witness_is_read_before_the_time_is_in_sync() {
+    let mut rig = Rig::with_proxmox("");
+    let node = rig
+        .node(FIRST, |facts| {
+            facts.is_configured = true;
+            facts.synced = Some(false);
+        })
+        .await;
+    let message = "got no worker upid".to_owned();
+    let broken = FaultAction::Reject { status: 500, message };
+    inject_fault(rig.lab(), "GET", "/cluster/resources", u64::MAX, broken);
+    let failure = rig.run(bootstrap(&[])).await.failure();
+    assert_eq!(failure, "etcd does not come up on cp-11 in time: time is not in sync yet");
+    node.facts().synced = Some(true);
+    let failure = rig.run(bootstrap(&[])).await.failure();
+    assert!(failure.contains("Proxmox does not list its VMs"), "{failure}");
     assert_eq!(node.facts().bootstraps, 0);
 }
 
@@ -131,9 +162,9 @@ async fn an_accepted_bootstrap_is_not_repeated_while_the_image_is_pulled() {
         clock.sleep(Duration::from_secs(30)).await;
         later.facts().etcd = Etcd::Member;
     });
-    let told = rig.run(bootstrap(&[])).await;
-    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
-    assert_eq!(told.waits, ["etcd is starting", "etcd is starting: pulling its image"]);
+    let report = rig.run(bootstrap(&[])).await;
+    assert!(matches!(report.result, StepResult::Done), "{:?}", report.result);
+    assert_eq!(report.waits, ["etcd is starting", "etcd is starting: pulling its image"]);
     assert_eq!(node.facts().bootstraps, 1);
 }
 
@@ -154,8 +185,8 @@ async fn a_bootstrap_that_a_reboot_lost_is_repeated() {
         (facts.etcd, facts.bootstrapped) = (Etcd::Nothing, Etcd::Member);
         "2".clone_into(&mut facts.boot_id);
     });
-    let told = rig.run(bootstrap(&[])).await;
-    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    let report = rig.run(bootstrap(&[])).await;
+    assert!(matches!(report.result, StepResult::Done), "{:?}", report.result);
     assert_eq!(node.facts().bootstraps, 2);
 }
 
@@ -175,9 +206,9 @@ async fn a_bootstrap_that_an_earlier_run_sent_is_not_repeated() {
         clock.sleep(Duration::from_secs(30)).await;
         later.facts().etcd = Etcd::Member;
     });
-    let told = rig.run(bootstrap(&[])).await;
-    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
-    assert_eq!(told.waits, ["etcd is starting: pulling its image"]);
+    let report = rig.run(bootstrap(&[])).await;
+    assert!(matches!(report.result, StepResult::Already), "{:?}", report.result);
+    assert_eq!(report.waits, ["etcd is starting: pulling its image"]);
     assert_eq!(node.facts().bootstraps, 0);
 }
 
@@ -192,13 +223,13 @@ async fn a_bootstrap_whose_etcd_failed_is_repeated() {
             facts.etcd = Etcd::Failed;
         })
         .await;
-    let told = rig.run(bootstrap(&[])).await;
-    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    let report = rig.run(bootstrap(&[])).await;
+    assert!(matches!(report.result, StepResult::Done), "{:?}", report.result);
     assert_eq!(node.facts().bootstraps, 1);
 }
 
 #[tokio::test]
-async fn an_etcd_that_runs_and_does_not_answer_is_never_bootstrapped() {
+async fn an_etcd_that_runs_without_answering_is_never_bootstrapped() {
     let mut rig = Rig::with_proxmox("");
     let node = rig
         .node(FIRST, |facts| {
@@ -206,14 +237,14 @@ async fn an_etcd_that_runs_and_does_not_answer_is_never_bootstrapped() {
             facts.etcd = Etcd::Silent;
         })
         .await;
-    let told = rig.run(bootstrap(&[])).await;
-    let failure = told.failure();
+    let report = rig.run(bootstrap(&[])).await;
+    let failure = report.failure();
     assert_eq!(failure, "etcd does not come up on cp-11 in time: etcd is starting");
     assert_eq!(node.facts().bootstraps, 0);
 }
 
 #[tokio::test]
-async fn data_that_is_there_is_waited_for_not_bootstrapped() {
+async fn existing_data_is_waited_for_and_not_bootstrapped() {
     let mut rig = Rig::with_proxmox("");
     let node = rig
         .node(FIRST, |facts| {
@@ -227,14 +258,14 @@ async fn data_that_is_there_is_waited_for_not_bootstrapped() {
         clock.sleep(Duration::from_secs(20)).await;
         later.facts().etcd = Etcd::Member;
     });
-    let told = rig.run(bootstrap(&[])).await;
-    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
-    assert_eq!(told.waits, ["etcd has data and does not run yet"]);
+    let report = rig.run(bootstrap(&[])).await;
+    assert!(matches!(report.result, StepResult::Already), "{:?}", report.result);
+    assert_eq!(report.waits, ["etcd has data and does not run yet"]);
     assert_eq!(node.facts().bootstraps, 0);
 }
 
 #[tokio::test]
-async fn another_member_forbids_it() {
+async fn another_member_prevents_a_bootstrap() {
     for etcd in [Etcd::Member, Etcd::Data, Etcd::Silent] {
         let mut rig = Rig::with_proxmox("");
         let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
@@ -243,51 +274,52 @@ async fn another_member_forbids_it() {
             facts.etcd = etcd;
         })
         .await;
-        let told = rig.run(bootstrap(&[Evidence::Answer])).await;
-        let failure = told.failure();
+        let report = rig.run(bootstrap(&[Evidence::Answer])).await;
+        let failure = report.failure();
         assert!(failure.starts_with("etcd is not bootstrapped: cp-12 "), "{failure}");
         assert_eq!(first.facts().bootstraps, 0);
     }
 }
 
 #[tokio::test]
-async fn who_answers_and_has_nothing_does_not() {
+async fn a_node_that_answers_without_data_does_not_prevent_a_bootstrap() {
     for is_configured in [true, false] {
         let mut rig = Rig::with_proxmox("");
         let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
         rig.node(OTHER, |facts| facts.is_configured = is_configured).await;
-        let told = rig.run(bootstrap(&[Evidence::Answer])).await;
-        assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+        let report = rig.run(bootstrap(&[Evidence::Answer])).await;
+        assert!(matches!(report.result, StepResult::Done), "{:?}", report.result);
         assert_eq!(first.facts().bootstraps, 1);
     }
 }
 
 #[tokio::test]
-async fn whoever_else_has_the_address_says_nothing_about_it() {
+async fn another_machine_at_the_address_is_no_evidence() {
     for is_configured in [true, false] {
         let mut rig = Rig::with_proxmox("");
         let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
         rig.node(OTHER, |facts| {
             facts.is_configured = is_configured;
-            facts.uuid = STRANGE.to_owned();
+            facts.uuid = FOREIGN_UUID.to_owned();
         })
         .await;
-        let told = rig.run(bootstrap(&[Evidence::Answer])).await;
-        let failure = told.failure();
+        let report = rig.run(bootstrap(&[Evidence::Answer])).await;
+        let failure = report.failure();
         assert!(failure.contains("cp-12 was created earlier and may have etcd data"), "{failure}");
-        let why = format!("another machine answers at 10.0.0.12: its SMBIOS UUID is {STRANGE}");
+        let why =
+            format!("another machine answers at 10.0.0.12: its SMBIOS UUID is {FOREIGN_UUID}");
         assert!(failure.contains(&why), "{failure}");
         assert_eq!(first.facts().bootstraps, 0);
     }
 }
 
 #[tokio::test]
-async fn another_machine_of_the_cluster_is_not_bootstrapped_in_its_place() {
+async fn a_node_at_the_address_of_another_one_is_not_bootstrapped() {
     let mut rig = Rig::with_proxmox("");
     let other = rig
         .node(FIRST, |facts| {
             facts.is_configured = true;
-            facts.uuid = STRANGE.to_owned();
+            facts.uuid = FOREIGN_UUID.to_owned();
         })
         .await;
     let failure = rig.run(bootstrap(&[])).await.failure();
@@ -299,22 +331,22 @@ async fn another_machine_of_the_cluster_is_not_bootstrapped_in_its_place() {
 }
 
 #[tokio::test]
-async fn who_may_have_data_and_does_not_answer_forbids_it() {
+async fn an_unreachable_node_that_may_have_data_prevents_a_bootstrap() {
     let mut rig = Rig::with_proxmox("");
     let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
     let _closed = rig.lead_nowhere(OTHER);
-    let told = rig.run(bootstrap(&[Evidence::Answer])).await;
-    let failure = told.failure();
+    let report = rig.run(bootstrap(&[Evidence::Answer])).await;
+    let failure = report.failure();
     assert!(failure.contains("cp-12 was created earlier and may have etcd data"), "{failure}");
     assert_eq!(first.facts().bootstraps, 0);
     // A VM with a fresh disk cannot have etcd data.
-    let told = rig.run(bootstrap(&[Evidence::FreshDisk])).await;
-    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    let report = rig.run(bootstrap(&[Evidence::FreshDisk])).await;
+    assert!(matches!(report.result, StepResult::Done), "{:?}", report.result);
 }
 
 /// A VM of this cluster that has another name, vmid and address than all nodes of the inventory.
 #[tokio::test]
-async fn a_vm_that_the_inventory_does_not_name_is_asked_too() {
+async fn a_vm_that_is_not_in_the_inventory_is_queried() {
     let by_notes = other_vm(&marker(Stage::Made), "");
     let by_tags = other_vm("", "talmox;home");
     for vm in [by_notes, by_tags] {
@@ -340,8 +372,8 @@ async fn a_vm_that_the_inventory_does_not_name_is_asked_too() {
         let mut rig = Rig::with_proxmox(&vm);
         let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
         rig.node(OTHER, |facts| facts.is_configured = true).await;
-        let told = rig.run(bootstrap(&[])).await;
-        assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+        let report = rig.run(bootstrap(&[])).await;
+        assert!(matches!(report.result, StepResult::Done), "{:?}", report.result);
         assert_eq!(first.facts().bootstraps, 1);
     }
 }
@@ -349,7 +381,7 @@ async fn a_vm_that_the_inventory_does_not_name_is_asked_too() {
 /// The notes of the VM were replaced and its name was changed. A config on a volume leaves no address. So only its tags or
 /// its UUID show that it belongs to the cluster.
 #[tokio::test]
-async fn a_vm_without_notes_and_address_forbids_it_by_its_tags_or_uuid() {
+async fn an_unidentified_vm_prevents_a_bootstrap() {
     let bare = |tags: &str| {
         let vm = other_vm("web server", tags).replace(UUID, DERIVED);
         vm.replace(&format!("      ipconfig0: ip={OTHER}/24\n"), "")
@@ -372,39 +404,39 @@ async fn a_vm_without_notes_and_address_forbids_it_by_its_tags_or_uuid() {
             let pool = "pools:\n  - {poolid: talos, vms: [300, 777]}\n";
             let mut rig = Rig::with_proxmox(&format!("{vm}{pool}"));
             let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
-            let told = rig.run(bootstrap(&[])).await;
-            let failure = told.failure();
+            let report = rig.run(bootstrap(&[])).await;
+            let failure = report.failure();
             assert!(failure.starts_with("etcd is not bootstrapped: "), "{failure}");
             assert!(failure.contains(sign), "{failure}");
-            assert!(told.hint().contains(release), "{}", told.hint());
-            assert!(told.hint().contains("node=NAME stage=made"), "{}", told.hint());
+            assert!(report.hint().contains(release), "{}", report.hint());
+            assert!(report.hint().contains("node=NAME stage=made"), "{}", report.hint());
             assert_eq!(first.facts().bootstraps, 0);
         }
     }
     // A derived UUID alone, outside of the pool, is not a sign of the cluster.
     let mut rig = Rig::with_proxmox(&bare(""));
     let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
-    let told = rig.run(bootstrap(&[])).await;
-    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    let report = rig.run(bootstrap(&[])).await;
+    assert!(matches!(report.result, StepResult::Done), "{:?}", report.result);
     assert_eq!(first.facts().bootstraps, 1);
 }
 
 #[tokio::test]
-async fn a_vm_of_the_cluster_that_cannot_be_asked_or_read_forbids_it() {
+async fn an_unreachable_or_unreadable_vm_of_the_cluster_prevents_a_bootstrap() {
     let mut rig = Rig::with_proxmox(&other_vm(&marker(Stage::Made), ""));
     let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
     let _closed = rig.lead_nowhere(OTHER);
-    let told = rig.run(bootstrap(&[])).await;
-    let failure = told.failure();
+    let report = rig.run(bootstrap(&[])).await;
+    let failure = report.failure();
     assert!(failure.contains("old-cp was created earlier and may have etcd data"), "{failure}");
-    assert!(!told.hint().contains("destroy"), "{}", told.hint());
+    assert!(!report.hint().contains("destroy"), "{}", report.hint());
     assert_eq!(first.facts().bootstraps, 0);
 
     let mut rig = Rig::with_proxmox(&other_vm("", "talmox;home"));
     let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
     let message = "got no worker upid".to_owned();
-    let broken = FaultAction::Refuse { status: 500, message };
-    strike(rig.lab(), "GET", "/nodes/{node}/qemu/{vmid}/config", u64::MAX, broken);
+    let broken = FaultAction::Reject { status: 500, message };
+    inject_fault(rig.lab(), "GET", "/nodes/{node}/qemu/{vmid}/config", u64::MAX, broken);
     let failure = rig.run(bootstrap(&[])).await.failure();
     assert!(failure.contains("cannot be read: VM 777 (renamed) on pve1"), "{failure}");
     assert_eq!(first.facts().bootstraps, 0);
@@ -412,7 +444,7 @@ async fn a_vm_of_the_cluster_that_cannot_be_asked_or_read_forbids_it() {
 
 /// The node is a worker in the inventory. Only the notes show the role that the VM was created with.
 #[tokio::test]
-async fn a_control_plane_that_was_moved_to_the_workers_is_asked_too() {
+async fn a_former_control_plane_is_queried() {
     let moved = || {
         let Action::BootstrapEtcd(mut step) = bootstrap(&[]) else { unreachable!() };
         step.signs.nodes.push(NodeSign {
@@ -431,14 +463,14 @@ async fn a_control_plane_that_was_moved_to_the_workers_is_asked_too() {
             let mut rig = Rig::with_proxmox(&vm);
             let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
             let _closed = rig.lead_nowhere(OTHER);
-            let told = rig.run(moved()).await;
-            let failure = told.failure();
+            let report = rig.run(moved()).await;
+            let failure = report.failure();
             assert!(
                 failure.contains("old-cp was created earlier and may have etcd data"),
                 "{failure}"
             );
-            let says_how = told.hint().contains("role=worker");
-            assert_eq!(says_how, first_role.is_none(), "{}", told.hint());
+            let says_how = report.hint().contains("role=worker");
+            assert_eq!(says_how, first_role.is_none(), "{}", report.hint());
             assert_eq!(first.facts().bootstraps, 0);
         }
     }
@@ -446,14 +478,14 @@ async fn a_control_plane_that_was_moved_to_the_workers_is_asked_too() {
     let mut rig = Rig::with_proxmox(&other_vm(&noted(Stage::Made, Some(FirstRole::Worker)), ""));
     let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
     let _closed = rig.lead_nowhere(OTHER);
-    let told = rig.run(moved()).await;
-    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    let report = rig.run(moved()).await;
+    assert!(matches!(report.result, StepResult::Done), "{:?}", report.result);
     assert_eq!(first.facts().bootstraps, 1);
 }
 
 /// Without an answer of Proxmox, it is unknown whether another VM exists.
 #[tokio::test]
-async fn a_proxmox_that_does_not_answer_forbids_it() {
+async fn an_unreachable_proxmox_prevents_a_bootstrap() {
     let mut rig = Rig::new();
     let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
     let failure = rig.run(bootstrap(&[])).await.failure();
@@ -463,7 +495,7 @@ async fn a_proxmox_that_does_not_answer_forbids_it() {
 
 /// Foreign VMs, templates, and VMs that were never started have no data of this cluster.
 #[tokio::test]
-async fn what_cannot_have_data_is_not_asked() {
+async fn vms_that_cannot_have_data_are_not_queried() {
     let foreign =
         Marker { cluster: ClusterMark::of("another"), ..marker(Stage::Made).parse().unwrap() };
     for vm in [
@@ -477,15 +509,15 @@ async fn what_cannot_have_data_is_not_asked() {
         let mut rig = Rig::with_proxmox(&vm);
         let first = rig.node(FIRST, |facts| facts.is_configured = true).await;
         let _closed = rig.lead_nowhere(OTHER);
-        let told = rig.run(bootstrap(&[])).await;
-        assert!(matches!(told.result, StepResult::Done), "{:?}\n{vm}", told.result);
+        let report = rig.run(bootstrap(&[])).await;
+        assert!(matches!(report.result, StepResult::Done), "{:?}\n{vm}", report.result);
         assert_eq!(first.facts().bootstraps, 1);
     }
 }
 
 /// A member answers at the shared address, or at an address in older client files.
 #[tokio::test]
-async fn a_member_at_an_address_of_the_cluster_forbids_it() {
+async fn a_member_at_an_address_of_the_cluster_prevents_a_bootstrap() {
     for at in ["10.0.0.20", "10.9.9.9"] {
         let mut rig = Rig::with_proxmox("");
         rig.earlier = vec!["10.9.9.9".parse().unwrap()];

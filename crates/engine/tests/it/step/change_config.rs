@@ -10,7 +10,7 @@ use talmox_talos_api::proto::machine::apply_configuration_request::Mode;
 use talmox_talos_config::secret::SecretText;
 
 use super::node::{Etcd, Node};
-use super::rig::{Rig, Told, shape, talos_node};
+use super::rig::{Rig, StepReport, shape, talos_node};
 
 const ADDRESS: &str = "10.0.0.11";
 const OTHER: &str = "10.0.0.12";
@@ -38,7 +38,7 @@ async fn node(rig: &mut Rig, in_use: &str, on_disk: &str) -> Node {
     .await
 }
 
-async fn run(rig: &Rig, step: &ChangeConfig) -> Told {
+async fn run(rig: &Rig, step: &ChangeConfig) -> StepReport {
     rig.run(Action::ChangeConfig(step.clone())).await
 }
 
@@ -125,6 +125,32 @@ async fn a_node_that_is_not_reached_with_its_config_reverts_it() {
     let text = error.to_string();
     assert!(text.starts_with("cp-11 was not reached with its changed config ("), "{text}");
     assert!(text.ends_with("it has reverted it by itself, and answers at 10.0.0.11"), "{text}");
+    assert_configs(&node, "old", "old");
+    assert_eq!(node.facts().modes, [Mode::Try]);
+}
+
+/// The node still answers at its address.
+#[tokio::test]
+async fn a_node_that_loses_its_default_route_reverts_its_config() {
+    let mut rig = Rig::new();
+    let node = node(&mut rig, "old", "old").await;
+    let reverting = node.clone();
+    tokio::spawn(async move {
+        while !reverting.facts().modes.contains(&Mode::Try) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        reverting.facts().configs = Some(["old".to_owned(), "old".to_owned()]);
+    });
+    let mut step =
+        ChangeConfig { config: SecretText::new("wrong").into(), ..change(ConfigMode::Try) };
+    step.node.is_control_plane = false;
+    let outcome = run(&rig, &step).await;
+    let StepResult::Failed(error) = &outcome.result else { panic!("{:?}", outcome.result) };
+    assert_eq!(error.code, StepCode::ConfigReverted);
+    let text = error.to_string();
+    let words = "cp-11 does not work with its changed config (it has no default route); it has reverted it by itself";
+    assert!(text.starts_with(words), "{text}");
     assert_configs(&node, "old", "old");
     assert_eq!(node.facts().modes, [Mode::Try]);
 }

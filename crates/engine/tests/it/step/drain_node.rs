@@ -57,20 +57,20 @@ async fn the_pods_of_a_drained_node_run_elsewhere() {
     deploy(&cluster).await;
     let rig = rig(&cluster);
     assert!(pods_on(&cluster.store, "worker-1") > 1);
-    let told = rig.run(drain("worker-1")).await;
-    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    let report = rig.run(drain("worker-1")).await;
+    assert!(matches!(report.result, StepResult::Done), "{:?}", report.result);
     assert_eq!(cordon(&cluster, "worker-1"), (true, true));
     // Only the pod of flannel is left.
     assert_eq!(pods_on(&cluster.store, "worker-1"), 1);
     cluster.until(|_| running(&cluster) == 4).await;
     assert_eq!(pods_on(&cluster.store, "worker-2"), 5);
-    let told = rig.run(drain("worker-1")).await;
-    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
+    let report = rig.run(drain("worker-1")).await;
+    assert!(matches!(report.result, StepResult::Already), "{:?}", report.result);
 
     for (expected, is_done) in [("the cordon of talmox", true), ("no cordon", false)] {
-        let told = rig.run(uncordon("worker-1", false)).await;
-        let found = matches!(told.result, StepResult::Done);
-        assert_eq!(found, is_done, "{expected}: {:?}", told.result);
+        let report = rig.run(uncordon("worker-1", false)).await;
+        let found = matches!(report.result, StepResult::Done);
+        assert_eq!(found, is_done, "{expected}: {:?}", report.result);
         assert_eq!(cordon(&cluster, "worker-1"), (false, false));
     }
 }
@@ -83,16 +83,16 @@ async fn a_foreign_cordon_stays_unless_a_user_asks() {
     cluster.store.change("nodes", "", "worker-1", |node| {
         node["spec"]["unschedulable"] = true.into();
     });
-    let told = rig.run(drain("worker-1")).await;
-    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    let report = rig.run(drain("worker-1")).await;
+    assert!(matches!(report.result, StepResult::Done), "{:?}", report.result);
     assert_eq!(pods_on(&cluster.store, "worker-1"), 1);
     assert_eq!(cordon(&cluster, "worker-1"), (true, false));
-    let told = rig.run(uncordon("worker-1", false)).await;
-    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
-    assert_eq!(told.notes, ["worker-1 stays cordoned: talmox did not cordon it"]);
+    let report = rig.run(uncordon("worker-1", false)).await;
+    assert!(matches!(report.result, StepResult::Already), "{:?}", report.result);
+    assert_eq!(report.notes, ["worker-1 stays cordoned: talmox did not cordon it"]);
     assert_eq!(cordon(&cluster, "worker-1"), (true, false));
-    let told = rig.run(uncordon("worker-1", true)).await;
-    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    let report = rig.run(uncordon("worker-1", true)).await;
+    assert!(matches!(report.result, StepResult::Done), "{:?}", report.result);
     assert_eq!(cordon(&cluster, "worker-1"), (false, false));
 }
 
@@ -102,8 +102,8 @@ async fn a_budget_is_never_violated_and_is_the_reason_of_the_wait() {
     deploy(&cluster).await;
     protect(&cluster, 4).await;
     let rig = rig(&cluster);
-    let told = rig.run(drain_within("worker-1", Duration::from_mins(5))).await;
-    let failure = told.failure();
+    let report = rig.run(drain_within("worker-1", Duration::from_mins(5))).await;
+    let failure = report.failure();
     let start = "worker-1 is not drained in time: 4 pods are still on worker-1; default/app-";
     assert!(failure.starts_with(start), "{failure}");
     let budget = "The disruption budget app needs 4 healthy pods and has 4 currently";
@@ -115,13 +115,13 @@ async fn a_budget_is_never_violated_and_is_the_reason_of_the_wait() {
     cluster.store.change("poddisruptionbudgets.policy", "default", "app", |budget| {
         budget["spec"]["minAvailable"] = 3.into();
     });
-    let told = rig.run(drain("worker-1")).await;
-    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    let report = rig.run(drain("worker-1")).await;
+    assert!(matches!(report.result, StepResult::Done), "{:?}", report.result);
     assert_eq!(pods_on(&cluster.store, "worker-1"), 1);
 }
 
 #[tokio::test]
-async fn a_pod_without_a_controller_is_evicted_and_one_that_cannot_move_is_not_asked_to() {
+async fn a_pod_without_a_controller_is_evicted_unless_the_node_is_only_cordoned() {
     let cluster = Cluster::start_ready(&["worker-1"]).await;
     let rig = rig(&cluster);
     let single = json!({
@@ -135,11 +135,11 @@ async fn a_pod_without_a_controller_is_evicted_and_one_that_cannot_move_is_not_a
     cluster.store.create("pods", single).unwrap();
     let deadline = Duration::from_mins(5);
     let only_cordon = DrainNode { node: "worker-1".to_owned(), evicts: false, deadline };
-    let told = rig.run(Action::DrainNode(only_cordon)).await;
-    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    let report = rig.run(Action::DrainNode(only_cordon)).await;
+    assert!(matches!(report.result, StepResult::Done), "{:?}", report.result);
     assert!(cluster.store.get("pods", "default", "single").is_some());
-    let told = rig.run(drain("worker-1")).await;
-    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    let report = rig.run(drain("worker-1")).await;
+    assert!(matches!(report.result, StepResult::Done), "{:?}", report.result);
     assert!(cluster.store.get("pods", "default", "single").is_none());
 }
 
@@ -147,17 +147,17 @@ async fn a_pod_without_a_controller_is_evicted_and_one_that_cannot_move_is_not_a
 async fn a_node_that_is_not_registered_has_no_pods_and_is_waited_for_afterwards() {
     let cluster = Cluster::start_ready(&["worker-1"]).await;
     let rig = rig(&cluster);
-    let told = rig.run(drain("worker-2")).await;
-    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
-    let told = rig.run(uncordon("worker-2", false)).await;
+    let report = rig.run(drain("worker-2")).await;
+    assert!(matches!(report.result, StepResult::Already), "{:?}", report.result);
+    let report = rig.run(uncordon("worker-2", false)).await;
     assert_eq!(
-        told.failure(),
+        report.failure(),
         "worker-2 is not ready in time: waiting for the kubelet to register the node"
     );
 }
 
 #[tokio::test]
-async fn wherever_a_drain_is_killed_the_next_run_finishes_it() {
+async fn a_drain_killed_anywhere_is_finished_by_the_next_run() {
     for (moment, cut) in [
         (Moment::BeforeAct, Cut::Crash),
         (Moment::AfterAct, Cut::Crash),
@@ -176,14 +176,14 @@ async fn wherever_a_drain_is_killed_the_next_run_finishes_it() {
                 *seen += u32::from(at == moment);
                 if at == moment && *seen == nth { cut } else { Cut::Go }
             });
-            let told = rig.run_cut(drain("worker-1"), Some(hook)).await;
-            assert!(matches!(told.result, StepResult::Failed(_)), "{what}: {:?}", told.result);
-            let told = rig.run(drain("worker-1")).await;
-            assert!(!matches!(told.result, StepResult::Failed(_)), "{what}: {:?}", told.result);
+            let report = rig.run_cut(drain("worker-1"), Some(hook)).await;
+            assert!(matches!(report.result, StepResult::Failed(_)), "{what}: {:?}", report.result);
+            let report = rig.run(drain("worker-1")).await;
+            assert!(!matches!(report.result, StepResult::Failed(_)), "{what}: {:?}", report.result);
             assert_eq!(pods_on(&cluster.store, "worker-1"), 1, "{what}");
             assert_eq!(cordon(&cluster, "worker-1"), (true, true), "{what}");
-            let told = rig.run(uncordon("worker-1", false)).await;
-            assert!(matches!(told.result, StepResult::Done), "{what}: {:?}", told.result);
+            let report = rig.run(uncordon("worker-1", false)).await;
+            assert!(matches!(report.result, StepResult::Done), "{what}: {:?}", report.result);
         }
     }
 }

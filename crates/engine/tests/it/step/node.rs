@@ -39,7 +39,7 @@ pub(crate) enum Etcd {
     /// etcd has data but does not run.
     Data,
     /// etcd was bootstrapped, and the node does not show that yet.
-    Begun,
+    Bootstrapped,
     /// etcd was bootstrapped, and its image is being pulled. There is no data yet.
     Pulling,
     /// etcd was bootstrapped, and its service failed. There is no data.
@@ -67,11 +67,13 @@ pub(crate) struct Facts {
     pub(crate) bootstrapped: Etcd,
     /// Number of next bootstrap requests that are rejected because the time is not in sync.
     pub(crate) not_yet: u32,
+    /// Whether the node reports that its time is in sync. None if it reports nothing about its time.
+    pub(crate) synced: Option<bool>,
     pub(crate) bootstraps: u32,
     /// The boot in which a bootstrap was accepted.
     pub(crate) requested_in: Option<String>,
     /// Number of bootstrap requests that were rejected because etcd has data.
-    pub(crate) refusals: u32,
+    pub(crate) rejections: u32,
     pub(crate) applied: Vec<String>,
     /// The modes in which configs were applied.
     pub(crate) modes: Vec<apply_configuration_request::Mode>,
@@ -79,7 +81,7 @@ pub(crate) struct Facts {
     /// reported.
     pub(crate) configs: Option<[String; 2]>,
     /// Whether the node never answers a request that applies a config.
-    pub(crate) is_deaf: bool,
+    pub(crate) never_answers_apply: bool,
     /// Whether the node reports its version only after it has a config.
     pub(crate) hides_version: bool,
 }
@@ -115,8 +117,8 @@ impl Node {
         let this = node.clone();
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
-                let face = if this.facts().is_configured { &configured } else { &maintenance };
-                let (acceptor, services) = (TlsAcceptor::from(Arc::clone(face)), services.clone());
+                let tls = if this.facts().is_configured { &configured } else { &maintenance };
+                let (acceptor, services) = (TlsAcceptor::from(Arc::clone(tls)), services.clone());
                 tokio::spawn(async move {
                     let Ok(stream) = acceptor.accept(socket).await else { return };
                     // Errors of a connection are ignored here, because the client detects them.
@@ -219,7 +221,7 @@ impl MachineService for Node {
         if text == "bad" {
             return Err(Status::invalid_argument("configuration validation failed: it is bad"));
         }
-        if self.facts().is_deaf {
+        if self.facts().never_answers_apply {
             std::future::pending::<()>().await;
         }
         let mut facts = self.facts();
@@ -247,11 +249,11 @@ impl MachineService for Node {
             facts.not_yet -= 1;
             return Err(Status::failed_precondition("time is not in sync yet"));
         }
-        if facts.etcd == Etcd::Begun {
+        if facts.etcd == Etcd::Bootstrapped {
             facts.etcd = Etcd::Member;
         }
         if !matches!(facts.etcd, Etcd::Nothing | Etcd::Pulling | Etcd::Failed) {
-            facts.refusals += 1;
+            facts.rejections += 1;
             return Err(Status::already_exists("etcd data directory is not empty"));
         }
         facts.bootstraps += 1;
@@ -372,6 +374,16 @@ impl State for Node {
             "PlatformMetadatas.talos.dev" => format!("instanceId: {}\n", facts.instance_id),
             "MachineStatuses.runtime.talos.dev" => "stage: running\n".to_owned(),
             "VolumeStatuses.block.talos.dev" => "size: 34359738368\n".to_owned(),
+            "TimeStatuses.v1alpha1.talos.dev" => match facts.synced {
+                Some(synced) => format!("synced: {synced}\n"),
+                None => return Err(Status::not_found("resource doesn't exist")),
+            },
+            // The config "wrong" has no default route.
+            "NetworkStatuses.net.talos.dev" => {
+                let in_use = facts.configs.as_ref().map(|[in_use, _]| in_use.as_str());
+                format!("addressReady: true\nconnectivityReady: {}\n", in_use != Some("wrong"))
+            }
+            "StaticPods.kubernetes.talos.dev" => format!("metadata:\n    name: {}\n", request.id),
             "NodeIPs.kubernetes.talos.dev" => format!("addresses:\n    - {}\n", facts.node_ip),
             "MachineConfigs.config.talos.dev" if request.id == "v1alpha1" => match facts.configs {
                 Some([in_use, _]) => in_use,

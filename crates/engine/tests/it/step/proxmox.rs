@@ -11,6 +11,7 @@ use talmox_plan::plan::{Action, ApplyConfig, AwaitUbuntu};
 use talmox_pve::api::qemu;
 use talmox_pve::api::task::{self, Filter};
 use talmox_pve::config::{VmChange, VmOptions};
+use talmox_pve::property::Tags;
 use tokio::net::TcpListener;
 
 use super::node::Node;
@@ -31,6 +32,8 @@ fn lab(node: &str) -> Lab {
         data: None,
         are_tags_rejected: false,
         first_role: None,
+        own_tags: Tags::default(),
+        notes: None,
     };
     let scenario = format!(
         "release: \"9.2\"\n\
@@ -82,54 +85,54 @@ async fn a_machine_that_stalls_is_reset_at_most_twice() {
     let lab = lab(&name(ADDRESS));
     let mut rig = rig(&lab);
     rig.lead(ADDRESS, 50000, closed().await);
-    let told = rig.run(Action::ApplyConfig(apply_config(ADDRESS))).await;
-    let failure = told.failure();
+    let report = rig.run(Action::ApplyConfig(apply_config(ADDRESS))).await;
+    let failure = report.failure();
     let start = "cp-11 does not come up after 2 resets: nothing answers: ";
     assert!(failure.starts_with(start), "{failure}");
     let first = "cp-11 did not answer within 150 s of its first boot: its VM was reset (1 of 2)";
-    assert_eq!((told.notes.len(), told.notes[0].as_str()), (2, first));
+    assert_eq!((report.notes.len(), report.notes[0].as_str()), (2, first));
     assert_eq!(resets(&rig).await, 2);
 }
 
 const RESET: &str = "/nodes/{node}/qemu/*/status/reset";
 
 #[tokio::test]
-async fn a_reset_counts_that_may_have_been_done() {
+async fn a_reset_without_an_answer_is_counted() {
     let lab = lab(&name(ADDRESS));
     let mut rig = rig(&lab);
     rig.lead(ADDRESS, 50000, closed().await);
-    common::strike(&lab, "POST", RESET, 1, FaultAction::TimedOut);
-    let told = rig.run(Action::ApplyConfig(apply_config(ADDRESS))).await;
-    let failure = told.failure();
+    common::inject_fault(&lab, "POST", RESET, 1, FaultAction::TimedOut);
+    let report = rig.run(Action::ApplyConfig(apply_config(ADDRESS))).await;
+    let failure = report.failure();
     assert!(failure.starts_with("cp-11 does not come up after 2 resets: "), "{failure}");
-    assert_eq!((told.notes.len(), resets(&rig).await), (2, 2));
+    assert_eq!((report.notes.len(), resets(&rig).await), (2, 2));
 }
 
 #[tokio::test]
-async fn a_reset_that_was_not_done_is_neither_counted_nor_told_and_tried_again() {
+async fn a_rejected_reset_is_retried_and_not_counted() {
     let lab = lab(&name(ADDRESS));
     let mut rig = rig(&lab);
     rig.lead(ADDRESS, 50000, closed().await);
-    common::strike(&lab, "POST", RESET, 1, FaultAction::LostLock);
-    let told = rig.run(Action::ApplyConfig(apply_config(ADDRESS))).await;
+    common::inject_fault(&lab, "POST", RESET, 1, FaultAction::LostLock);
+    let report = rig.run(Action::ApplyConfig(apply_config(ADDRESS))).await;
     let done = resets(&rig).await;
-    assert!(done > 0 && told.notes.len() == done, "{done} resets: {:?}", told.notes);
+    assert!(done > 0 && report.notes.len() == done, "{done} resets: {:?}", report.notes);
     let why = "(its VM cannot be reset now: reset VM 300 on pve1: ";
-    assert!(told.waits.iter().any(|reason| reason.contains(why)), "{:?}", told.waits);
+    assert!(report.waits.iter().any(|reason| reason.contains(why)), "{:?}", report.waits);
 
     // If the reset stays impossible, that is part of the final error.
     let before = resets(&rig).await;
-    common::strike(&lab, "POST", RESET, u64::MAX, FaultAction::LostLock);
+    common::inject_fault(&lab, "POST", RESET, u64::MAX, FaultAction::LostLock);
     let step = ApplyConfig { boot: Duration::from_mins(1), ..apply_config(ADDRESS) };
-    let told = rig.run(Action::ApplyConfig(step)).await;
-    let failure = told.failure();
+    let report = rig.run(Action::ApplyConfig(step)).await;
+    let failure = report.failure();
     assert!(failure.starts_with("cp-11 does not come up: nothing answers: "), "{failure}");
     assert!(failure.contains(why), "{failure}");
-    assert_eq!((told.notes.len(), resets(&rig).await), (0, before));
+    assert_eq!((report.notes.len(), resets(&rig).await), (0, before));
 }
 
 #[tokio::test]
-async fn a_reset_cures() {
+async fn a_reset_ends_a_stall() {
     let lab = lab(&name(ADDRESS));
     let mut rig = rig(&lab);
     let at = closed().await;
@@ -140,40 +143,40 @@ async fn a_reset_cures() {
         let listener = TcpListener::bind(at).await.unwrap();
         Node::serve(listener, ADDRESS, bundle(), facts(ADDRESS));
     });
-    let told = rig.run(Action::ApplyConfig(apply_config(ADDRESS))).await;
-    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    let report = rig.run(Action::ApplyConfig(apply_config(ADDRESS))).await;
+    assert!(matches!(report.result, StepResult::Done), "{:?}", report.result);
     assert_eq!(resets(&rig).await, 1);
 }
 
 #[tokio::test]
-async fn what_is_not_ours_is_not_reset() {
+async fn a_foreign_vm_is_not_reset() {
     let lab = lab("somebody-else");
     let mut rig = rig(&lab);
     rig.lead(ADDRESS, 50000, closed().await);
-    let told = rig.run(Action::ApplyConfig(apply_config(ADDRESS))).await;
-    let failure = told.failure();
+    let report = rig.run(Action::ApplyConfig(apply_config(ADDRESS))).await;
+    let failure = report.failure();
     let why = "VM 300 is not the VM of cp-11: it is the VM of the node somebody-else";
     assert_eq!(failure, why);
     assert_eq!(resets(&rig).await, 0);
 }
 
 #[tokio::test]
-async fn a_machine_that_was_not_booted_with_the_drive_of_the_vm_gets_nothing() {
+async fn a_machine_booted_without_the_drive_of_its_vm_gets_no_config() {
     let lab = lab(&name(ADDRESS));
     let mut rig = rig(&lab);
     let vm = own_vm(&name(ADDRESS)).vm;
     let step = ApplyConfig { has_drive: true, ..apply_config(ADDRESS) };
     let node = rig.node(ADDRESS, |_| {}).await;
     let qemu::InstanceId(id) = rig.pve.send(&qemu::instance_id(&vm)).await.unwrap();
-    let told = rig.run(Action::ApplyConfig(step.clone())).await;
-    let failure = told.failure();
+    let report = rig.run(Action::ApplyConfig(step.clone())).await;
+    let failure = report.failure();
     assert!(failure.ends_with(&format!("its instance id is abc, not {id}")), "{failure}");
-    assert!(told.hint().contains("on pve1, qm stop 300 && qm start 300"), "{}", told.hint());
+    assert!(report.hint().contains("on pve1, qm stop 300 && qm start 300"), "{}", report.hint());
     assert!(node.facts().applied.is_empty());
 
     node.facts().instance_id = id;
-    let told = rig.run(Action::ApplyConfig(step.clone())).await;
-    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    let report = rig.run(Action::ApplyConfig(step.clone())).await;
+    assert!(matches!(report.result, StepResult::Done), "{:?}", report.result);
     assert_eq!(node.facts().applied.len(), 1);
 
     // The instance id does not identify a VM whose drive has custom files.
@@ -181,21 +184,21 @@ async fn a_machine_that_was_not_booted_with_the_drive_of_the_vm_gets_nothing() {
     let change = VmChange { set, ..VmChange::default() };
     rig.pve.send(&qemu::set_config(&vm, &change)).await.unwrap();
     let own = rig.node(ADDRESS, |facts| facts.instance_id = "own".to_owned()).await;
-    let told = rig.run(Action::ApplyConfig(step)).await;
-    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    let report = rig.run(Action::ApplyConfig(step)).await;
+    assert!(matches!(report.result, StepResult::Done), "{:?}", report.result);
     assert_eq!(own.facts().applied.len(), 1);
 }
 
 #[tokio::test]
-async fn a_guest_agent_tells_where_a_node_is() {
+async fn a_guest_agent_reports_the_address_of_a_node() {
     let lab = lab(&name(ADDRESS));
     let mut rig = rig(&lab);
     let node = rig.node(ADDRESS, |_| {}).await;
     let mut step = apply_config(ADDRESS);
     step.node.contact = Contact::AskAgent;
-    let told =
+    let report =
         rig.run(Action::ApplyConfig(ApplyConfig { shape: shape(ADDRESS, None), ..step })).await;
-    assert!(matches!(told.result, StepResult::Done), "{:?}", told.result);
+    assert!(matches!(report.result, StepResult::Done), "{:?}", report.result);
     assert_eq!(node.facts().applied.len(), 1);
     let ubuntu = AwaitUbuntu {
         own: own_vm(&name(ADDRESS)),
@@ -203,12 +206,12 @@ async fn a_guest_agent_tells_where_a_node_is() {
         has_agent: true,
         deadline: Duration::from_mins(1),
     };
-    let told = rig.run(Action::AwaitUbuntu(ubuntu)).await;
-    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
+    let report = rig.run(Action::AwaitUbuntu(ubuntu)).await;
+    assert!(matches!(report.result, StepResult::Already), "{:?}", report.result);
 }
 
 #[tokio::test]
-async fn a_vm_is_shown_as_proxmox_sees_it() {
+async fn the_status_of_a_vm_comes_from_proxmox() {
     let lab = lab(&name(ADDRESS));
     let rig = rig(&lab);
     let subject = Subject {
@@ -221,10 +224,10 @@ async fn a_vm_is_shown_as_proxmox_sees_it() {
     };
     let limit = Duration::from_secs(5);
     let sources = StatusSources { pve: rig.pve.clone(), cluster: rig.access(), limit };
-    let world = async {
+    let observed = async {
         Ok(ObservedCluster { subjects: vec![subject.clone()], ..ObservedCluster::default() })
     };
-    let (status, _) = gather("home", std::slice::from_ref(&subject), &sources, world).await;
+    let (status, _) = gather("home", std::slice::from_ref(&subject), &sources, observed).await;
     let node = &status.nodes[0];
     assert_eq!(node.address.get(), Some(&ADDRESS.parse().unwrap()));
     let vm = node.vm.get().unwrap();

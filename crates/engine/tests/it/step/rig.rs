@@ -39,20 +39,20 @@ pub(crate) struct Rig {
     pub(crate) clock: Clock,
     pub(crate) pve: pve::Client,
     reach: BTreeMap<String, String>,
-    lab_of_own: Option<Lab>,
+    own_lab: Option<Lab>,
     /// Addresses in client files of earlier runs.
     pub(crate) earlier: Vec<IpAddr>,
     pub(crate) files: Arc<Mutex<Vec<ClientFiles>>>,
 }
 
 /// Result of a step, with its waits and notes.
-pub(crate) struct Told {
+pub(crate) struct StepReport {
     pub(crate) result: StepResult,
     pub(crate) waits: Vec<String>,
     pub(crate) notes: Vec<String>,
 }
 
-impl Told {
+impl StepReport {
     /// The hint of the error.
     pub(crate) fn hint(&self) -> &str {
         let StepResult::Failed(error) = &self.result else { panic!("{:?}", self.result) };
@@ -105,7 +105,7 @@ impl Rig {
         let nowhere = |host: &str| (format!("{host}:6443"), "127.0.0.1:1".to_owned());
         let mut reach: BTreeMap<String, String> = ["10.0.0.20", "10.0.0.11"].map(nowhere).into();
         reach.insert("10.0.0.20:50000".to_owned(), "127.0.0.1:1".to_owned());
-        Self { clock, pve, reach, lab_of_own: None, earlier: vec![], files: Arc::default() }
+        Self { clock, pve, reach, own_lab: None, earlier: vec![], files: Arc::default() }
     }
 
     /// A rig with a Proxmox that has the running VM 300 and the given VMs, in the form of a scenario.
@@ -120,13 +120,13 @@ impl Rig {
         let settings = LabSettings { scenario, speed: 50.0, ..LabSettings::default() };
         let lab = Lab::start(settings).unwrap();
         rig.pve = common::client(&lab, ADMIN);
-        rig.lab_of_own = Some(lab);
+        rig.own_lab = Some(lab);
         rig
     }
 
     /// The lab of [`Self::with_proxmox`], for the injection of faults.
     pub(crate) fn lab(&self) -> &Lab {
-        self.lab_of_own.as_ref().unwrap()
+        self.own_lab.as_ref().unwrap()
     }
 
     /// Makes the address and port lead to this socket address.
@@ -185,12 +185,12 @@ impl Rig {
         }
     }
 
-    pub(crate) async fn run(&self, action: Action) -> Told {
+    pub(crate) async fn run(&self, action: Action) -> StepReport {
         self.run_cut(action, None).await
     }
 
     /// Runs a step with a hook that may end or fail it.
-    pub(crate) async fn run_cut(&self, action: Action, cut: Option<CutHook>) -> Told {
+    pub(crate) async fn run_cut(&self, action: Action, cut: Option<CutHook>) -> StepReport {
         let context = Context {
             clock: self.clock,
             pve: self.pve.clone(),
@@ -217,7 +217,7 @@ impl Rig {
                 _ => {}
             }
         }
-        Told { result: outcome.steps.remove(0).1, waits, notes }
+        StepReport { result: outcome.steps.remove(0).1, waits, notes }
     }
 }
 
@@ -235,13 +235,14 @@ pub(crate) fn facts(address: &str) -> Facts {
         boot_id: "1".to_owned(),
         bootstrapped: Etcd::Member,
         not_yet: 0,
+        synced: None,
         bootstraps: 0,
         requested_in: None,
-        refusals: 0,
+        rejections: 0,
         applied: vec![],
         modes: vec![],
         configs: None,
-        is_deaf: false,
+        never_answers_apply: false,
         hides_version: false,
     }
 }

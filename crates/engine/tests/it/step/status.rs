@@ -25,7 +25,7 @@ fn subject(address: &str, role: NodeRole) -> Subject {
 }
 
 #[tokio::test]
-async fn what_answers_is_shown_and_what_does_not_is_said() {
+async fn the_status_has_answers_and_names_missing_ones() {
     let cluster = Cluster::start_ready(&["cp-11"]).await;
     let mut rig = Rig::at(cluster.clock);
     rig.lead(VIP, 6443, cluster.address);
@@ -60,7 +60,7 @@ async fn what_answers_is_shown_and_what_does_not_is_said() {
         limit: Duration::from_secs(10),
     };
     // The observation waits until the silent node received a request. So the test ends only if neither waits for the other.
-    let world = async {
+    let observed = async {
         let asked = silent.accept().await.unwrap();
         tokio::spawn(async move {
             std::future::pending::<()>().await;
@@ -72,7 +72,7 @@ async fn what_answers_is_shown_and_what_does_not_is_said() {
             ..ObservedCluster::default()
         })
     };
-    let (status, trouble) = gather("home", &subjects, &sources, world).await;
+    let (status, trouble) = gather("home", &subjects, &sources, observed).await;
     assert_eq!(trouble, None);
 
     assert_eq!(status.kubernetes, Known::Is("v1.32.4".to_owned()));
@@ -108,7 +108,7 @@ async fn what_answers_is_shown_and_what_does_not_is_said() {
 
 /// A Proxmox that accepts connections and never answers does not delay the report for the whole timeout.
 #[tokio::test]
-async fn a_silent_proxmox_is_given_up_after_seconds() {
+async fn a_proxmox_that_never_answers_is_reported_within_seconds() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let rig = Rig::with_proxmox_at(silent.local_addr().unwrap());
     let subjects = [Subject { is_talos: false, ..subject("10.0.0.14", NodeRole::Worker) }];
@@ -131,7 +131,7 @@ async fn a_silent_proxmox_is_given_up_after_seconds() {
 }
 
 #[tokio::test]
-async fn what_runs_is_told_by_who_runs_it() {
+async fn addresses_and_versions_come_from_nodes_and_kubernetes() {
     let cluster = Cluster::start_ready(&["cp-11", "wk-13"]).await;
     let mut rig = Rig::at(cluster.clock);
     rig.lead(VIP, 6443, cluster.address);

@@ -8,19 +8,19 @@ use crate::ApiError;
 use crate::api::reply::{data, flag, prefix_error};
 use crate::call::{Call, Outcome, Reply};
 use crate::permission::{is_acl_path, normalize};
+use crate::pve_state::{AclEntry, PveState};
 use crate::schema::Parameters;
-use crate::world::{AclEntry, World};
 
 /// Answers `GET /access/acl`. A caller with `Sys.Audit` on `/access` gets all entries. Other callers get the entries of the
 /// paths whose permissions they may change.
 pub(super) fn read(call: &Call) -> Outcome {
-    let world = call.world();
-    let audits = world.allowed(&call.caller, "/access", &["Sys.Audit"]);
-    let mut entries: Vec<&AclEntry> = world
+    let pve_state = call.pve_state();
+    let audits = pve_state.allowed(&call.caller, "/access", &["Sys.Audit"]);
+    let mut entries: Vec<&AclEntry> = pve_state
         .access
         .acl
         .iter()
-        .filter(|entry| audits || world.check_modify(&call.caller, &entry.path).is_ok())
+        .filter(|entry| audits || pve_state.check_modify(&call.caller, &entry.path).is_ok())
         .collect();
     entries.sort_by_key(|entry| {
         let steps: Vec<&str> = entry.path.split('/').filter(|step| !step.is_empty()).collect();
@@ -67,9 +67,9 @@ pub(super) fn update(call: &Call) -> Outcome {
     if !removes && !is_acl_path(&path) {
         return Err(invalid());
     }
-    let mut world = call.world();
-    let changed = prefix_error("ACL update failed", changed(call, &world, &path, removes))?;
-    world.access.acl = changed;
+    let mut pve_state = call.pve_state();
+    let changed = prefix_error("ACL update failed", changed(call, &pve_state, &path, removes))?;
+    pve_state.access.acl = changed;
     Ok(Reply::NULL)
 }
 
@@ -77,15 +77,15 @@ pub(super) fn update(call: &Call) -> Outcome {
 /// stays unchanged.
 fn changed(
     call: &Call,
-    world: &World,
+    pve_state: &PveState,
     path: &str,
     removes: bool,
 ) -> Result<Vec<AclEntry>, ApiError> {
     let propagate = call.params.flag("propagate").unwrap_or(true);
-    let mut acl = world.access.acl.clone();
+    let mut acl = pve_state.access.acl.clone();
     for role in call.params.list("roles") {
-        check_role(call, world, path, role, removes, propagate)?;
-        for who in affected(world, &call.params)? {
+        check_role(call, pve_state, path, role, removes, propagate)?;
+        for who in affected(pve_state, &call.params)? {
             acl.retain(|entry| entry.path != path || entry.who != who || entry.role != role);
             if !removes {
                 let (path, role) = (path.to_owned(), role.to_owned());
@@ -99,16 +99,16 @@ fn changed(
 /// Rejects a role with privileges that the caller does not have, unless the caller has `Permissions.Modify` on the path.
 fn check_role(
     call: &Call,
-    world: &World,
+    pve_state: &PveState,
     path: &str,
     role: &str,
     removes: bool,
     propagate: bool,
 ) -> Result<(), ApiError> {
-    let Some(privileges) = world.role(role) else {
+    let Some(privileges) = pve_state.role(role) else {
         return Err(ApiError::failed(format!("role '{role}' does not exist")));
     };
-    let held = world.permissions_of(&call.caller, path);
+    let held = pve_state.permissions_of(&call.caller, path);
     if held.contains_key("Permissions.Modify") {
         return Ok(());
     }
@@ -136,8 +136,8 @@ fn check_role(
 }
 
 /// Ids of the groups, users and tokens that a request names. Each of them must exist.
-fn affected(world: &World, params: &Parameters) -> Result<Vec<String>, ApiError> {
-    let access = &world.access;
+fn affected(pve_state: &PveState, params: &Parameters) -> Result<Vec<String>, ApiError> {
+    let access = &pve_state.access;
     let mut affected = vec![];
     for group in params.list("groups") {
         if !access.groups.contains_key(group) {
@@ -152,7 +152,7 @@ fn affected(world: &World, params: &Parameters) -> Result<Vec<String>, ApiError>
         affected.push(user.to_owned());
     }
     for token in params.list("tokens") {
-        super::token::check_exists(world, token)?;
+        super::token::check_exists(pve_state, token)?;
         affected.push(token.to_owned());
     }
     Ok(affected)

@@ -55,7 +55,7 @@ fn recreated_token_has_another_secret() {
     let again = data(ask(&bench, ROOT, Post, path, json!({})));
     assert_eq!(first["info"], json!({ "privsep": 1 }));
     assert_ne!(first["value"], again["value"]);
-    let kept = bench.site.world().access.tokens["ops@pve!ci"].secret.clone();
+    let kept = bench.site.pve_state().access.tokens["ops@pve!ci"].secret.clone();
     assert_eq!(again["value"], kept.as_str());
 }
 
@@ -165,7 +165,7 @@ fn custom_roles_can_change_and_built_in_roles_cannot() {
 #[test]
 fn deleting_a_user_deletes_profile_tokens_and_acl_entries() {
     let bench = ApiTestBench::new(Release::V9);
-    bench.site.world().access.groups.insert("admins".to_owned(), [].into());
+    bench.site.pve_state().access.groups.insert("admins".to_owned(), [].into());
     let user = json!({ "userid": "new@pve", "email": "n@lan", "groups": "admins", "comment": "x" });
     set(&bench, Post, "/access/users", user.clone());
     assert_eq!(
@@ -190,7 +190,7 @@ fn deleting_a_user_deletes_profile_tokens_and_acl_entries() {
         json!({ "path": "/", "tokens": "new@pve!ci", "users": "new@pve", "roles": "PVEAdmin" });
     set(&bench, Put, "/access/acl", rights);
     set(&bench, Delete, path, json!({}));
-    let world = bench.site.world();
-    assert!(!world.access.users.contains_key("new@pve"));
-    assert!(world.access.tokens.is_empty() && world.access.acl.is_empty());
+    let pve_state = bench.site.pve_state();
+    assert!(!pve_state.access.users.contains_key("new@pve"));
+    assert!(pve_state.access.tokens.is_empty() && pve_state.access.acl.is_empty());
 }

@@ -4,19 +4,19 @@ use super::user;
 use crate::ApiError;
 use crate::api::reply::{data, flag};
 use crate::call::{Call, Outcome, Reply};
-use crate::world::{Token, World};
+use crate::pve_state::{PveState, Token};
 
 pub(super) fn list(call: &Call) -> Outcome {
     let user = call.params.text("userid").unwrap_or_default();
-    let world = call.world();
-    user::find(&world, user)?;
-    data(of_user(&world, user))
+    let pve_state = call.pve_state();
+    user::find(&pve_state, user)?;
+    data(of_user(&pve_state, user))
 }
 
 /// Entries of all API tokens of a user, each with its token id.
-pub(super) fn of_user(world: &World, user: &str) -> Vec<Json> {
+pub(super) fn of_user(pve_state: &PveState, user: &str) -> Vec<Json> {
     let prefix = format!("{user}!");
-    let tokens = world.access.tokens.iter().filter_map(|(id, token)| {
+    let tokens = pve_state.access.tokens.iter().filter_map(|(id, token)| {
         let mut shown = shown(token);
         shown.insert("tokenid".to_owned(), json!(id.strip_prefix(&prefix)?));
         Some(Json::Object(shown))
@@ -35,15 +35,15 @@ fn shown(token: &Token) -> Map<String, Json> {
 }
 
 pub(super) fn read(call: &Call) -> Outcome {
-    let world = call.world();
-    data(shown(check_exists(&world, &full_id(call))?))
+    let pve_state = call.pve_state();
+    data(shown(check_exists(&pve_state, &full_id(call))?))
 }
 
 /// Token with this full id (`user@realm!name`), or the error of Proxmox for an unknown user or token.
-pub(super) fn check_exists<'a>(world: &'a World, id: &str) -> Result<&'a Token, ApiError> {
+pub(super) fn check_exists<'a>(pve_state: &'a PveState, id: &str) -> Result<&'a Token, ApiError> {
     let (owner, name) = id.split_once('!').unwrap_or((id, ""));
-    user::find(world, owner)?;
-    world
+    user::find(pve_state, owner)?;
+    pve_state
         .access
         .tokens
         .get(id)
@@ -55,9 +55,9 @@ pub(super) fn create(call: &Call) -> Outcome {
     let params = &call.params;
     let id = full_id(call);
     let secret = secret(call, &id);
-    let mut world = call.world();
-    user::find(&world, params.text("userid").unwrap_or_default())?;
-    if world.access.tokens.contains_key(&id) {
+    let mut pve_state = call.pve_state();
+    user::find(&pve_state, params.text("userid").unwrap_or_default())?;
+    if pve_state.access.tokens.contains_key(&id) {
         return Err(ApiError::parameter("tokenid", "Token already exists."));
     }
     // Proxmox returns these parameters exactly as they were sent.
@@ -74,15 +74,15 @@ pub(super) fn create(call: &Call) -> Outcome {
         expires: sent_expiry(call).unwrap_or_default(),
         comment: params.text("comment").filter(|text| !text.is_empty()).map(str::to_owned),
     };
-    world.access.tokens.insert(id.clone(), token);
+    pve_state.access.tokens.insert(id.clone(), token);
     data(json!({ "full-tokenid": id, "info": info, "value": secret }))
 }
 
 pub(super) fn update(call: &Call) -> Outcome {
     let params = &call.params;
     let id = full_id(call);
-    let mut world = call.world();
-    let mut token = check_exists(&world, &id)?.clone();
+    let mut pve_state = call.pve_state();
+    let mut token = check_exists(&pve_state, &id)?.clone();
     if let Some(separated) = params.flag("privsep") {
         token.separated = separated;
     }
@@ -93,16 +93,16 @@ pub(super) fn update(call: &Call) -> Outcome {
         token.comment = Some(comment.to_owned()).filter(|comment| !comment.is_empty());
     }
     let shown = shown(&token);
-    world.access.tokens.insert(id, token);
+    pve_state.access.tokens.insert(id, token);
     data(shown)
 }
 
 pub(super) fn delete(call: &Call) -> Outcome {
     let id = full_id(call);
-    let mut world = call.world();
-    check_exists(&world, &id)?;
-    world.access.tokens.remove(&id);
-    world.access.acl.retain(|entry| entry.who != id);
+    let mut pve_state = call.pve_state();
+    check_exists(&pve_state, &id)?;
+    pve_state.access.tokens.remove(&id);
+    pve_state.access.acl.retain(|entry| entry.who != id);
     Ok(Reply::NULL)
 }
 

@@ -6,37 +6,37 @@ use super::token;
 use crate::ApiError;
 use crate::api::reply::{data, flag, prefix_error};
 use crate::call::{Call, Outcome, Reply};
-use crate::world::{User, World};
+use crate::pve_state::{PveState, User};
 
 const PROFILE: [&str; 4] = ["firstname", "lastname", "email", "keys"];
 
 /// Answers `GET /access/users`: the caller, and the users that the caller may see.
 pub(super) fn list(call: &Call) -> Outcome {
     const VIEW_PRIVILEGES: [&str; 2] = ["User.Modify", "Sys.Audit"];
-    let world = call.world();
-    let sees_all = world.allowed_any(&call.caller, "/access/groups", &VIEW_PRIVILEGES);
+    let pve_state = call.pve_state();
+    let sees_all = pve_state.allowed_any(&call.caller, "/access/groups", &VIEW_PRIVILEGES);
     let full = call.params.flag("full").unwrap_or_default();
     let enabled = call.params.flag("enabled");
     let caller = call.caller.to_string();
     let mut shown = vec![];
-    for (id, user) in &world.access.users {
+    for (id, user) in &pve_state.access.users {
         if !sees_all
             && *id != caller
-            && !world.has_privilege_on_group_of(&call.caller, id, &VIEW_PRIVILEGES)
+            && !pve_state.has_privilege_on_group_of(&call.caller, id, &VIEW_PRIVILEGES)
         {
             continue;
         }
         if enabled.is_some_and(|enabled| enabled != user.enabled) {
             continue;
         }
-        let mut entry = profile(&world, id, user);
+        let mut entry = profile(&pve_state, id, user);
         entry.insert("userid".to_owned(), json!(id));
         if let Some(realm) = realm(id).filter(|realm| is_realm(realm)) {
             entry.insert("realm-type".to_owned(), json!(realm));
         }
         if full {
-            entry.insert("groups".to_owned(), json!(groups(&world, id).join(",")));
-            let tokens = token::of_user(&world, id);
+            entry.insert("groups".to_owned(), json!(groups(&pve_state, id).join(",")));
+            let tokens = token::of_user(&pve_state, id);
             if !tokens.is_empty() {
                 entry.insert("tokens".to_owned(), json!(tokens));
             }
@@ -48,11 +48,11 @@ pub(super) fn list(call: &Call) -> Outcome {
 
 pub(super) fn read(call: &Call) -> Outcome {
     let id = call.params.text("userid").unwrap_or_default();
-    let world = call.world();
-    let user = find(&world, id)?;
-    let mut shown = profile(&world, id, user);
-    shown.insert("groups".to_owned(), json!(groups(&world, id)));
-    let tokens: Map<String, Json> = token::of_user(&world, id)
+    let pve_state = call.pve_state();
+    let user = find(&pve_state, id)?;
+    let mut shown = profile(&pve_state, id, user);
+    shown.insert("groups".to_owned(), json!(groups(&pve_state, id)));
+    let tokens: Map<String, Json> = token::of_user(&pve_state, id)
         .into_iter()
         .filter_map(|mut token| {
             let name = token.as_object_mut()?.remove("tokenid")?;
@@ -68,43 +68,43 @@ pub(super) fn read(call: &Call) -> Outcome {
 pub(super) fn create(call: &Call) -> Outcome {
     let params = &call.params;
     let id = params.text("userid").unwrap_or_default();
-    let mut world = call.world();
-    prefix_error("create user failed", check_new(call, &world, id))?;
+    let mut pve_state = call.pve_state();
+    prefix_error("create user failed", check_new(call, &pve_state, id))?;
     let user = User {
         password: params.text("password").map(str::to_owned),
         enabled: params.flag("enable").unwrap_or(true),
         expires: sent_expiry(call).unwrap_or_default(),
         comment: params.text("comment").filter(|text| !text.is_empty()).map(str::to_owned),
     };
-    world.access.users.insert(id.to_owned(), user);
-    write_profile(call, &mut world, id);
-    join(call, &mut world, id);
+    pve_state.access.users.insert(id.to_owned(), user);
+    write_profile(call, &mut pve_state, id);
+    join(call, &mut pve_state, id);
     Ok(Reply::NULL)
 }
 
-fn check_new(call: &Call, world: &World, id: &str) -> Result<(), ApiError> {
-    if world.access.users.contains_key(id) {
+fn check_new(call: &Call, pve_state: &PveState, id: &str) -> Result<(), ApiError> {
+    if pve_state.access.users.contains_key(id) {
         return Err(ApiError::failed(format!("user '{id}' already exists")));
     }
     let realm = realm(id).unwrap_or_default();
     if call.params.has("password") && !is_realm(realm) {
         return Err(ApiError::failed(format!("auth domain '{realm}' does not exist")));
     }
-    check_groups(call, world)
+    check_groups(call, pve_state)
 }
 
 pub(super) fn update(call: &Call) -> Outcome {
     let params = &call.params;
     let id = params.text("userid").unwrap_or_default();
-    let mut world = call.world();
-    let known = find(&world, id).map(|_| ()).and_then(|()| check_groups(call, &world));
+    let mut pve_state = call.pve_state();
+    let known = find(&pve_state, id).map(|_| ()).and_then(|()| check_groups(call, &pve_state));
     prefix_error("update user failed", known)?;
     if params.has("groups") && !params.flag("append").unwrap_or_default() {
-        leave_groups(&mut world, id);
+        leave_groups(&mut pve_state, id);
     }
-    join(call, &mut world, id);
-    write_profile(call, &mut world, id);
-    if let Some(user) = world.access.users.get_mut(id) {
+    join(call, &mut pve_state, id);
+    write_profile(call, &mut pve_state, id);
+    if let Some(user) = pve_state.access.users.get_mut(id) {
         if let Some(enabled) = params.flag("enable") {
             user.enabled = enabled;
         }
@@ -122,9 +122,9 @@ pub(super) fn update(call: &Call) -> Outcome {
 /// entries of the user and its tokens.
 pub(super) fn delete(call: &Call) -> Outcome {
     let id = call.params.text("userid").unwrap_or_default();
-    let mut world = call.world();
-    leave_groups(&mut world, id);
-    let access = &mut world.access;
+    let mut pve_state = call.pve_state();
+    leave_groups(&mut pve_state, id);
+    let access = &mut pve_state.access;
     access.users.remove(id);
     access.profiles.remove(id);
     let tokens = format!("{id}!");
@@ -133,16 +133,16 @@ pub(super) fn delete(call: &Call) -> Outcome {
     Ok(Reply::NULL)
 }
 
-pub(super) fn find<'a>(world: &'a World, id: &str) -> Result<&'a User, ApiError> {
-    let user = world.access.users.get(id);
+pub(super) fn find<'a>(pve_state: &'a PveState, id: &str) -> Result<&'a User, ApiError> {
+    let user = pve_state.access.users.get(id);
     user.ok_or_else(|| ApiError::failed(format!("no such user ('{id}')")))
 }
 
-fn profile(world: &World, id: &str, user: &User) -> Map<String, Json> {
+fn profile(pve_state: &PveState, id: &str, user: &User) -> Map<String, Json> {
     let mut shown = Map::new();
     shown.insert("enable".to_owned(), flag(user.enabled));
     shown.insert("expire".to_owned(), json!(user.expires));
-    for (name, value) in world.access.profiles.get(id).into_iter().flatten() {
+    for (name, value) in pve_state.access.profiles.get(id).into_iter().flatten() {
         shown.insert(name.clone(), json!(value));
     }
     if let Some(comment) = &user.comment {
@@ -151,9 +151,9 @@ fn profile(world: &World, id: &str, user: &User) -> Map<String, Json> {
     shown
 }
 
-fn write_profile(call: &Call, world: &mut World, id: &str) {
+fn write_profile(call: &Call, pve_state: &mut PveState, id: &str) {
     let profile: &mut BTreeMap<String, String> =
-        world.access.profiles.entry(id.to_owned()).or_default();
+        pve_state.access.profiles.entry(id.to_owned()).or_default();
     for name in PROFILE {
         match call.params.text(name) {
             Some("") => drop(profile.remove(name)),
@@ -167,31 +167,31 @@ fn sent_expiry(call: &Call) -> Option<u64> {
     call.params.number("expire").and_then(|seconds| u64::try_from(seconds).ok())
 }
 
-fn groups<'a>(world: &'a World, user: &str) -> Vec<&'a str> {
-    let groups = world.access.groups.iter().filter(|(_, members)| members.contains(user));
+fn groups<'a>(pve_state: &'a PveState, user: &str) -> Vec<&'a str> {
+    let groups = pve_state.access.groups.iter().filter(|(_, members)| members.contains(user));
     groups.map(|(group, _)| group.as_str()).collect()
 }
 
-fn check_groups(call: &Call, world: &World) -> Result<(), ApiError> {
+fn check_groups(call: &Call, pve_state: &PveState) -> Result<(), ApiError> {
     let unknown = call
         .params
         .list("groups")
         .into_iter()
-        .find(|group| !world.access.groups.contains_key(*group));
+        .find(|group| !pve_state.access.groups.contains_key(*group));
     match unknown {
         Some(group) => Err(ApiError::failed(format!("no such group '{group}'"))),
         None => Ok(()),
     }
 }
 
-fn join(call: &Call, world: &mut World, user: &str) {
+fn join(call: &Call, pve_state: &mut PveState, user: &str) {
     for group in call.params.list("groups") {
-        world.access.groups.entry(group.to_owned()).or_default().insert(user.to_owned());
+        pve_state.access.groups.entry(group.to_owned()).or_default().insert(user.to_owned());
     }
 }
 
-fn leave_groups(world: &mut World, user: &str) {
-    let groups = world.access.groups.values_mut();
+fn leave_groups(pve_state: &mut PveState, user: &str) {
+    let groups = pve_state.access.groups.values_mut();
     groups.for_each(|members: &mut BTreeSet<String>| {
         members.remove(user);
     });

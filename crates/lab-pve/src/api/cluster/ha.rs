@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::api::index as names;
 use crate::api::reply::{data, flag, prefix_error};
 use crate::call::{Call, Outcome, Reply};
-use crate::world::{HaServiceState, Section, Vm, World};
+use crate::pve_state::{HaServiceState, PveState, Section, Vm};
 use crate::{ApiError, Release, digest, ha};
 
 const OPTIONS: [&str; 6] = ["comment", "failback", "group", "max_relocate", "max_restart", "state"];
@@ -25,26 +25,26 @@ pub(super) fn status_index(call: &Call) -> Outcome {
 }
 
 pub(super) fn list(call: &Call) -> Outcome {
-    let world = call.world();
+    let pve_state = call.pve_state();
     let kind = call.params.text("type");
-    let resources = world.ha.resources.keys();
+    let resources = pve_state.ha.resources.keys();
     let wanted = resources.filter(|sid| kind.is_none_or(|kind| kind == kind_of(sid)));
-    let shown: Result<Vec<Json>, ApiError> = wanted.map(|sid| shown(&world, sid)).collect();
+    let shown: Result<Vec<Json>, ApiError> = wanted.map(|sid| shown(&pve_state, sid)).collect();
     data(shown?)
 }
 
 pub(super) fn read(call: &Call) -> Outcome {
-    let world = call.world();
-    let sid = sid(call, &world)?;
-    data(shown(&world, &sid)?)
+    let pve_state = call.pve_state();
+    let sid = sid(call, &pve_state)?;
+    data(shown(&pve_state, &sid)?)
 }
 
-fn shown(world: &World, sid: &str) -> Result<Json, ApiError> {
-    let options = world.ha.resources.get(sid).ok_or_else(|| missing(sid))?;
+fn shown(pve_state: &PveState, sid: &str) -> Result<Json, ApiError> {
+    let options = pve_state.ha.resources.get(sid).ok_or_else(|| missing(sid))?;
     let mut shown = options_json(options);
     shown.insert("sid".to_owned(), json!(sid));
     shown.insert("type".to_owned(), json!(kind_of(sid)));
-    shown.insert("digest".to_owned(), json!(digest::of_sections(&world.ha.resources)));
+    shown.insert("digest".to_owned(), json!(digest::of_sections(&pve_state.ha.resources)));
     Ok(Json::Object(shown))
 }
 
@@ -61,50 +61,50 @@ pub(super) fn options_json(options: &Section) -> Map<String, Json> {
 }
 
 pub(super) fn create(call: &Call) -> Outcome {
-    let mut world = call.world();
-    let sid = sid(call, &world)?;
+    let mut pve_state = call.pve_state();
+    let sid = sid(call, &pve_state)?;
     check_kind(call, &sid)?;
     if call.params.has("group") && call.release >= Release::V9 {
         return Err(groups_are_rules("invalid parameter 'group'"));
     }
     let vmid = sid.strip_prefix("vm:").and_then(|id| id.parse().ok());
-    if !vmid.is_some_and(|vmid: u32| world.vms.contains_key(&vmid)) {
+    if !vmid.is_some_and(|vmid: u32| pve_state.vms.contains_key(&vmid)) {
         return Err(ApiError::failed(format!("resource '{sid}' does not exist in cluster")));
     }
-    if world.ha.resources.contains_key(&sid) {
+    if pve_state.ha.resources.contains_key(&sid) {
         let taken = ApiError::failed(format!("resource ID '{sid}' already defined"));
         return prefix_error("create resource failed", Err(taken));
     }
     let mut options = Section::new();
     change(call, &mut options, &OPTIONS);
-    world.ha.resources.insert(sid, options);
+    pve_state.ha.resources.insert(sid, options);
     Ok(Reply::NULL)
 }
 
 pub(super) fn update(call: &Call) -> Outcome {
-    let mut world = call.world();
-    let sid = sid(call, &world)?;
+    let mut pve_state = call.pve_state();
+    let sid = sid(call, &pve_state)?;
     check_kind(call, &sid)?;
     if let Some(group) = call.params.text("group") {
         if call.release >= Release::V9 {
             return Err(groups_are_rules("invalid parameter 'group'"));
         }
-        if !world.ha.groups.contains_key(group) {
+        if !pve_state.ha.groups.contains_key(group) {
             return Err(ApiError::failed(format!("HA group '{group}' does not exist")));
         }
     }
-    check_no_error(&world, &sid, call.params.text("state"))?;
-    let digest = digest::of_sections(&world.ha.resources);
+    check_no_error(&pve_state, &sid, call.params.text("state"))?;
+    let digest = digest::of_sections(&pve_state.ha.resources);
     let unchanged = digest::check_unchanged(&digest, call.params.text("digest"));
     let attempt = "update resources config failed";
     prefix_error(attempt, unchanged)?;
-    let Some(options) = world.ha.resources.get_mut(&sid) else {
+    let Some(options) = pve_state.ha.resources.get_mut(&sid) else {
         return prefix_error(attempt, Err(missing(&sid)));
     };
     prefix_error(attempt, remove(call, options, &OPTIONS, &[]))?;
     change(call, options, &OPTIONS);
     if call.params.text("state") == Some("disabled") {
-        ha::clear_error(&mut world, &sid);
+        ha::clear_error(&mut pve_state, &sid);
     }
     Ok(Reply::NULL)
 }
@@ -112,28 +112,28 @@ pub(super) fn update(call: &Call) -> Outcome {
 /// Answers `DELETE /cluster/ha/resources/{sid}`. The resource is also removed from HA rules, and rules without other resources
 /// are deleted.
 pub(super) fn delete(call: &Call) -> Outcome {
-    let mut world = call.world();
-    let sid = sid(call, &world)?;
-    if world.ha.resources.remove(&sid).is_none() {
+    let mut pve_state = call.pve_state();
+    let sid = sid(call, &pve_state)?;
+    if pve_state.ha.resources.remove(&sid).is_none() {
         return Err(ApiError::failed(format!("cannot delete service '{sid}', not HA managed!")));
     }
-    world.ha.services.remove(&sid);
+    pve_state.ha.services.remove(&sid);
     if call.params.flag("purge").unwrap_or(true) {
-        ha::remove_from_rules(&mut world, &sid);
+        ha::remove_from_rules(&mut pve_state, &sid);
     }
     Ok(Reply::NULL)
 }
 
 /// Records a request to the HA manager: to migrate the resource live (`online`), or to relocate it with a stop and a start.
 pub(super) fn migrate(call: &Call, online: bool) -> Outcome {
-    let mut world = call.world();
-    let sid = sid(call, &world)?;
+    let mut pve_state = call.pve_state();
+    let sid = sid(call, &pve_state)?;
     let target = call.params.text("node").unwrap_or_default();
-    if !ha::is_managed(&world, &sid) {
+    if !ha::is_managed(&pve_state, &sid) {
         return Err(ApiError::failed(format!("resource '{sid}' is not HA managed")));
     }
-    check_no_error(&world, &sid, None)?;
-    ha::record_migration_request(&mut world, &sid, target, online);
+    check_no_error(&pve_state, &sid, None)?;
+    ha::record_migration_request(&mut pve_state, &sid, target, online);
     match call.release {
         Release::V8 => Ok(Reply::NULL),
         Release::V9 => data(json!({ "sid": sid, "requested-node": target })),
@@ -143,8 +143,8 @@ pub(super) fn migrate(call: &Call, online: bool) -> Outcome {
 /// Answers `GET /cluster/ha/status/current`: quorum, the master node, the state of each host and of
 /// each resource.
 pub(super) fn current(call: &Call) -> Outcome {
-    let world = call.world();
-    let quorate = world.is_quorate();
+    let pve_state = call.pve_state();
+    let quorate = pve_state.is_quorate();
     let status =
         if quorate { "OK".to_owned() } else { format!("No quorum on node '{}'!", call.node) };
     let mut entries = vec![json!({
@@ -154,19 +154,19 @@ pub(super) fn current(call: &Call) -> Outcome {
         "status": status,
         "quorate": flag(quorate),
     })];
-    if world.ha.is_used() {
-        entries.extend(hosts(call, &world));
+    if pve_state.ha.is_used() {
+        entries.extend(hosts(call, &pve_state));
     }
-    for (sid, options) in &world.ha.resources {
-        entries.push(service(&world, sid, options));
+    for (sid, options) in &pve_state.ha.resources {
+        entries.push(service(&pve_state, sid, options));
     }
     data(entries)
 }
 
-fn hosts(call: &Call, world: &World) -> Vec<Json> {
+fn hosts(call: &Call, pve_state: &PveState) -> Vec<Json> {
     let now = call.now();
     let time = ha::local_time(now);
-    let master = world.hosts.iter().find(|(_, host)| host.online).map(|(name, _)| name);
+    let master = pve_state.hosts.iter().find(|(_, host)| host.online).map(|(name, _)| name);
     let master = master.unwrap_or(&call.node);
     let mut entries = vec![json!({
         "id": "master",
@@ -185,8 +185,8 @@ fn hosts(call: &Call, world: &World) -> Vec<Json> {
             "armed-state": "armed",
         }));
     }
-    for (name, host) in &world.hosts {
-        let is_active = world.ha.services.values().any(|service| service.node == *name);
+    for (name, host) in &pve_state.hosts {
+        let is_active = pve_state.ha.services.values().any(|service| service.node == *name);
         let (state, dog) = match (host.online, is_active) {
             (false, _) => ("old timestamp - dead?", "watchdog standby"),
             (true, true) => ("active", "watchdog active"),
@@ -204,10 +204,10 @@ fn hosts(call: &Call, world: &World) -> Vec<Json> {
     entries
 }
 
-fn service(world: &World, sid: &str, options: &Section) -> Json {
-    let known = world.ha.services.get(sid);
+fn service(pve_state: &PveState, sid: &str, options: &Section) -> Json {
+    let known = pve_state.ha.services.get(sid);
     let vmid = sid.strip_prefix("vm:").and_then(|id| id.parse::<u32>().ok());
-    let vm = vmid.and_then(|vmid| world.vms.get(&vmid));
+    let vm = vmid.and_then(|vmid| pve_state.vms.get(&vmid));
     let node = known.map(|service| &service.node).or_else(|| vm.map(|vm| &vm.node));
     let requested = ha::requested(options);
     let state = match (requested, known.map(|service| &service.state)) {
@@ -231,7 +231,7 @@ fn service(world: &World, sid: &str, options: &Section) -> Json {
     entry.insert("status".to_owned(), json!(format!("{sid} ({shown_node}, {state})")));
     entry.insert("request_state".to_owned(), json!(requested));
     for (name, default) in [("max_restart", 1), ("max_relocate", 1), ("failback", 1)] {
-        if name != "failback" || world.release >= Release::V9 {
+        if name != "failback" || pve_state.release >= Release::V9 {
             entry.entry(name).or_insert(json!(default));
         }
     }
@@ -242,10 +242,10 @@ fn service(world: &World, sid: &str, options: &Section) -> Json {
 }
 
 /// Service id in a request, such as `vm:101`. Proxmox also accepts a plain vmid (`101`) if the VM exists.
-fn sid(call: &Call, world: &World) -> Result<String, ApiError> {
+fn sid(call: &Call, pve_state: &PveState) -> Result<String, ApiError> {
     let sent = call.params.text("sid").unwrap_or_default();
     match sent.parse::<u32>() {
-        Ok(vmid) if world.vms.contains_key(&vmid) => Ok(format!("vm:{vmid}")),
+        Ok(vmid) if pve_state.vms.contains_key(&vmid) => Ok(format!("vm:{vmid}")),
         Ok(vmid) => Err(ApiError::failed(format!(
             "unable to detect SID from VMID - VM/CT {vmid} does not exist"
         ))),
@@ -265,9 +265,12 @@ fn check_kind(call: &Call, sid: &str) -> Result<(), ApiError> {
     }
 }
 
-fn check_no_error(world: &World, sid: &str, wanted: Option<&str>) -> Result<(), ApiError> {
-    let failed =
-        world.ha.services.get(sid).is_some_and(|service| service.state == HaServiceState::Error);
+fn check_no_error(pve_state: &PveState, sid: &str, wanted: Option<&str>) -> Result<(), ApiError> {
+    let failed = pve_state
+        .ha
+        .services
+        .get(sid)
+        .is_some_and(|service| service.state == HaServiceState::Error);
     if failed && wanted != Some("disabled") {
         return Err(ApiError::failed(format!(
             "service '{sid}' in error state, must be disabled and fixed first"

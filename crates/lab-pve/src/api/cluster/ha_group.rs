@@ -7,37 +7,37 @@ use serde_json::{Value as Json, json};
 use super::ha::{change, groups_are_rules, options_json, remove};
 use crate::api::reply::{data, prefix_error};
 use crate::call::{Call, Outcome, Reply};
-use crate::world::World;
+use crate::pve_state::PveState;
 use crate::{ApiError, Release, digest};
 
 const OPTIONS: [&str; 4] = ["comment", "nodes", "nofailback", "restricted"];
 
 pub(super) fn list(call: &Call) -> Outcome {
     check_release(call, "cannot index groups")?;
-    let world = call.world();
+    let pve_state = call.pve_state();
     let shown: Vec<Json> =
-        world.ha.groups.keys().filter_map(|group| shown(&world, group)).collect();
+        pve_state.ha.groups.keys().filter_map(|group| shown(&pve_state, group)).collect();
     data(shown)
 }
 
 pub(super) fn read(call: &Call) -> Outcome {
     check_release(call, "cannot read group")?;
     let group = call.params.text("group").unwrap_or_default();
-    let shown = shown(&call.world(), group);
+    let shown = shown(&call.pve_state(), group);
     data(shown.ok_or_else(|| missing(group))?)
 }
 
 pub(super) fn create(call: &Call) -> Outcome {
     check_release(call, "cannot create group")?;
     let group = call.params.text("group").unwrap_or_default();
-    let mut world = call.world();
-    if world.ha.groups.contains_key(group) {
+    let mut pve_state = call.pve_state();
+    if pve_state.ha.groups.contains_key(group) {
         let taken = ApiError::failed(format!("ha group ID '{group}' already defined"));
         return prefix_error("create ha group failed", Err(taken));
     }
     let mut options = BTreeMap::new();
     change(call, &mut options, &OPTIONS);
-    world.ha.groups.insert(group.to_owned(), options);
+    pve_state.ha.groups.insert(group.to_owned(), options);
     Ok(Reply::NULL)
 }
 
@@ -45,10 +45,10 @@ pub(super) fn update(call: &Call) -> Outcome {
     check_release(call, "cannot update group")?;
     let group = call.params.text("group").unwrap_or_default();
     let attempt = "update ha group failed";
-    let mut world = call.world();
-    let digest = digest::of_sections(&world.ha.groups);
+    let mut pve_state = call.pve_state();
+    let digest = digest::of_sections(&pve_state.ha.groups);
     prefix_error(attempt, digest::check_unchanged(&digest, call.params.text("digest")))?;
-    let Some(options) = world.ha.groups.get_mut(group) else {
+    let Some(options) = pve_state.ha.groups.get_mut(group) else {
         return prefix_error(attempt, Err(missing(group)));
     };
     let mut changed = options.clone();
@@ -61,14 +61,14 @@ pub(super) fn update(call: &Call) -> Outcome {
 pub(super) fn delete(call: &Call) -> Outcome {
     check_release(call, "cannot delete group")?;
     let group = call.params.text("group").unwrap_or_default();
-    let mut world = call.world();
-    let mut users = world.ha.resources.iter();
+    let mut pve_state = call.pve_state();
+    let mut users = pve_state.ha.resources.iter();
     let user = users.find(|(_, options)| options.get("group").is_some_and(|used| used == group));
     if let Some((sid, _)) = user {
         let used = ApiError::failed(format!("ha group is used by service '{sid}'"));
         return prefix_error("delete ha group failed", Err(used));
     }
-    world.ha.groups.remove(group);
+    pve_state.ha.groups.remove(group);
     Ok(Reply::NULL)
 }
 
@@ -79,11 +79,11 @@ fn check_release(call: &Call, attempt: &str) -> Result<(), ApiError> {
     }
 }
 
-fn shown(world: &World, group: &str) -> Option<Json> {
-    let mut shown = options_json(world.ha.groups.get(group)?);
+fn shown(pve_state: &PveState, group: &str) -> Option<Json> {
+    let mut shown = options_json(pve_state.ha.groups.get(group)?);
     shown.insert("group".to_owned(), json!(group));
     shown.insert("type".to_owned(), json!("group"));
-    shown.insert("digest".to_owned(), json!(digest::of_sections(&world.ha.groups)));
+    shown.insert("digest".to_owned(), json!(digest::of_sections(&pve_state.ha.groups)));
     Some(Json::Object(shown))
 }
 

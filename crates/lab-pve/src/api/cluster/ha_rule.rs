@@ -8,14 +8,14 @@ use serde_json::{Value as Json, json};
 use super::ha::{change, options_json, remove};
 use crate::api::reply::{data, prefix_error};
 use crate::call::{Call, Outcome, Reply};
+use crate::pve_state::{PveState, Section};
 use crate::schema::split_list;
-use crate::world::{Section, World};
 use crate::{ApiError, digest};
 
 pub(super) fn list(call: &Call) -> Outcome {
-    let world = call.world();
+    let pve_state = call.pve_state();
     let (kind, resource) = (call.params.text("type"), call.params.text("resource"));
-    let mut rules: Vec<(&String, &Section)> = world
+    let mut rules: Vec<(&String, &Section)> = pve_state
         .ha
         .rules
         .iter()
@@ -25,18 +25,18 @@ pub(super) fn list(call: &Call) -> Outcome {
         })
         .collect();
     rules.sort_by_key(|(_, rule)| order(rule));
-    data(rules.into_iter().map(|(id, rule)| shown(&world, id, rule)).collect::<Vec<_>>())
+    data(rules.into_iter().map(|(id, rule)| shown(&pve_state, id, rule)).collect::<Vec<_>>())
 }
 
 pub(super) fn read(call: &Call) -> Outcome {
     let id = call.params.text("rule").unwrap_or_default();
-    let world = call.world();
-    let rule = world.ha.rules.get(id);
+    let pve_state = call.pve_state();
+    let rule = pve_state.ha.rules.get(id);
     let rule = rule.ok_or_else(|| ApiError::failed(format!("no such ha rule '{id}'")))?;
-    data(shown(&world, id, rule))
+    data(shown(&pve_state, id, rule))
 }
 
-fn shown(world: &World, id: &str, rule: &Section) -> Json {
+fn shown(pve_state: &PveState, id: &str, rule: &Section) -> Json {
     let mut shown = options_json(rule);
     for list in ["resources", "nodes"] {
         if let Some(value) = rule.get(list) {
@@ -45,7 +45,7 @@ fn shown(world: &World, id: &str, rule: &Section) -> Json {
         }
     }
     shown.insert("rule".to_owned(), json!(id));
-    shown.insert("digest".to_owned(), json!(digest::of_sections(&world.ha.rules)));
+    shown.insert("digest".to_owned(), json!(digest::of_sections(&pve_state.ha.rules)));
     shown.insert("order".to_owned(), json!(order(rule)));
     Json::Object(shown)
 }
@@ -60,31 +60,31 @@ pub(super) fn create(call: &Call) -> Outcome {
             return Err(ApiError::failed(text));
         }
     }
-    let mut world = call.world();
+    let mut pve_state = call.pve_state();
     let attempt = "create ha rule failed";
-    if world.ha.rules.contains_key(id) {
+    if pve_state.ha.rules.contains_key(id) {
         let taken = ApiError::failed(format!("HA rule '{id}' already defined"));
         return prefix_error(attempt, Err(taken));
     }
-    let last = world.ha.rules.values().map(order).max().unwrap_or_default();
+    let last = pve_state.ha.rules.values().map(order).max().unwrap_or_default();
     let mut rule = Section::from([
         ("type".to_owned(), kind.to_owned()),
         ("order".to_owned(), (last + 1).to_string()),
     ]);
     change(call, &mut rule, known(kind));
     without_zero(&mut rule);
-    prefix_error(attempt, check(&world, id, &rule))?;
-    world.ha.rules.insert(id.to_owned(), rule);
+    prefix_error(attempt, check(&pve_state, id, &rule))?;
+    pve_state.ha.rules.insert(id.to_owned(), rule);
     Ok(Reply::NULL)
 }
 
 pub(super) fn update(call: &Call) -> Outcome {
     let id = call.params.text("rule").unwrap_or_default();
     let attempt = "update HA rules failed";
-    let mut world = call.world();
-    let digest = digest::of_sections(&world.ha.rules);
+    let mut pve_state = call.pve_state();
+    let digest = digest::of_sections(&pve_state.ha.rules);
     prefix_error(attempt, digest::check_unchanged(&digest, call.params.text("digest")))?;
-    let Some(rule) = world.ha.rules.get(id) else {
+    let Some(rule) = pve_state.ha.rules.get(id) else {
         let missing = ApiError::failed(format!("HA rule '{id}' does not exist"));
         return prefix_error(attempt, Err(missing));
     };
@@ -94,14 +94,14 @@ pub(super) fn update(call: &Call) -> Outcome {
     prefix_error(attempt, remove(call, &mut rule, known(&kind), required(&kind)))?;
     change(call, &mut rule, known(&kind));
     without_zero(&mut rule);
-    prefix_error(attempt, check(&world, id, &rule))?;
-    world.ha.rules.insert(id.to_owned(), rule);
+    prefix_error(attempt, check(&pve_state, id, &rule))?;
+    pve_state.ha.rules.insert(id.to_owned(), rule);
     Ok(Reply::NULL)
 }
 
 pub(super) fn delete(call: &Call) -> Outcome {
     let id = call.params.text("rule").unwrap_or_default();
-    call.world().ha.rules.remove(id);
+    call.pve_state().ha.rules.remove(id);
     Ok(Reply::NULL)
 }
 
@@ -137,10 +137,13 @@ fn without_zero(rule: &mut Section) {
     }
 }
 
-fn check(world: &World, id: &str, rule: &Section) -> Result<(), ApiError> {
+fn check(pve_state: &PveState, id: &str, rule: &Section) -> Result<(), ApiError> {
     let resources: BTreeSet<&str> = split_list(text(rule, "resources")).into_iter().collect();
-    let unmanaged: Vec<&str> =
-        resources.iter().copied().filter(|sid| !world.ha.resources.contains_key(*sid)).collect();
+    let unmanaged: Vec<&str> = resources
+        .iter()
+        .copied()
+        .filter(|sid| !pve_state.ha.resources.contains_key(*sid))
+        .collect();
     if resources.is_empty() {
         return Err(ApiError::failed("no resources were specified"));
     }
@@ -151,7 +154,7 @@ fn check(world: &World, id: &str, rule: &Section) -> Result<(), ApiError> {
     let nodes: BTreeSet<&str> = split_list(text(rule, "nodes"))
         .into_iter()
         .map(|node| node.split(':').next().unwrap_or_default())
-        .filter(|node| !world.hosts.contains_key(*node))
+        .filter(|node| !pve_state.hosts.contains_key(*node))
         .collect();
     if !nodes.is_empty() {
         let list = Vec::from_iter(nodes).join(", ");
@@ -161,7 +164,7 @@ fn check(world: &World, id: &str, rule: &Section) -> Result<(), ApiError> {
         ("resource-affinity", _) if resources.len() < 2 => {
             "rule is ineffective as there are less than two resources"
         }
-        ("resource-affinity", "negative") if resources.len() > world.hosts.len() => {
+        ("resource-affinity", "negative") if resources.len() > pve_state.hosts.len() => {
             "rule defines more resources than available nodes"
         }
         _ => return Ok(()),

@@ -8,31 +8,31 @@ use crate::ApiError;
 use crate::api::reply::{data, prefix_error};
 use crate::call::{Call, Outcome, Reply};
 use crate::digest;
-use crate::world::{Host, Mapping, PciDevice, World};
+use crate::pve_state::{Host, Mapping, PciDevice, PveState};
 
 const OPTIONS: [&str; 3] = ["description", "live-migration-capable", "mdev"];
 
 /// Answers `GET /cluster/mapping/pci`: the mappings that the caller may use or audit. With `check-node`, the answer also
 /// contains the problems of each mapping on that host.
 pub(super) fn list(call: &Call) -> Outcome {
-    let world = call.world();
-    let digest = digest_of(&world);
+    let pve_state = call.pve_state();
+    let digest = digest_of(&pve_state);
     let checked = call.params.text("check-node");
     let checked = checked.map(|node| if node == "localhost" { &call.node } else { node });
     if let Some(node) = checked {
-        check_reachable(&world, node)?;
+        check_reachable(&pve_state, node)?;
     }
     let mut entries: Vec<Json> = vec![];
-    for (id, mapping) in &world.mappings.pci {
+    for (id, mapping) in &pve_state.mappings.pci {
         let path = format!("/mapping/pci/{id}");
         let any = ["Mapping.Modify", "Mapping.Use", "Mapping.Audit"];
-        if !world.allowed_any(&call.caller, &path, &any) {
+        if !pve_state.allowed_any(&call.caller, &path, &any) {
             continue;
         }
         let mut entry = shown(mapping, &digest);
         entry.insert("id".to_owned(), json!(id));
         if let Some(node) = checked {
-            entry.insert("checks".to_owned(), json!(checks(&world, id, mapping, node)));
+            entry.insert("checks".to_owned(), json!(checks(&pve_state, id, mapping, node)));
         }
         entries.push(Json::Object(entry));
     }
@@ -40,8 +40,8 @@ pub(super) fn list(call: &Call) -> Outcome {
 }
 
 /// Rejects `check-node` for an offline or unknown host, because only a host itself can list its devices.
-fn check_reachable(world: &World, node: &str) -> Result<(), ApiError> {
-    match world.hosts.get(node) {
+fn check_reachable(pve_state: &PveState, node: &str) -> Result<(), ApiError> {
+    match pve_state.hosts.get(node) {
         Some(host) if host.online => Ok(()),
         Some(_) => Err(ApiError::new(595, "No route to host")),
         None => Err(ApiError::failed(format!(
@@ -53,30 +53,30 @@ fn check_reachable(world: &World, node: &str) -> Result<(), ApiError> {
 
 pub(super) fn read(call: &Call) -> Outcome {
     let id = call.params.text("id").unwrap_or_default();
-    let world = call.world();
-    let mapping = world.mappings.pci.get(id);
+    let pve_state = call.pve_state();
+    let mapping = pve_state.mappings.pci.get(id);
     let mapping = mapping.ok_or_else(|| ApiError::failed(format!("mapping '{id}' not found")))?;
-    data(shown(mapping, &digest_of(&world)))
+    data(shown(mapping, &digest_of(&pve_state)))
 }
 
 pub(super) fn create(call: &Call) -> Outcome {
     let id = call.params.text("id").unwrap_or_default();
-    let mut world = call.world();
-    if world.mappings.pci.contains_key(id) {
+    let mut pve_state = call.pve_state();
+    if pve_state.mappings.pci.contains_key(id) {
         let taken = ApiError::failed(format!("pci ID '{id}' already defined"));
         return prefix_error("create hardware mapping failed", Err(taken));
     }
     let mut mapping = Mapping::default();
     change(call, &mut mapping);
-    world.mappings.pci.insert(id.to_owned(), mapping);
+    pve_state.mappings.pci.insert(id.to_owned(), mapping);
     Ok(Reply::NULL)
 }
 
 pub(super) fn update(call: &Call) -> Outcome {
     let id = call.params.text("id").unwrap_or_default();
-    let mut world = call.world();
-    prefix_error("update hardware mapping failed", check_update(call, &world, id))?;
-    if let Some(mapping) = world.mappings.pci.get_mut(id) {
+    let mut pve_state = call.pve_state();
+    prefix_error("update hardware mapping failed", check_update(call, &pve_state, id))?;
+    if let Some(mapping) = pve_state.mappings.pci.get_mut(id) {
         for name in call.params.list("delete") {
             mapping.options.remove(name);
         }
@@ -85,9 +85,9 @@ pub(super) fn update(call: &Call) -> Outcome {
     Ok(Reply::NULL)
 }
 
-fn check_update(call: &Call, world: &World, id: &str) -> Result<(), ApiError> {
-    digest::check_unchanged(&digest_of(world), call.params.text("digest"))?;
-    if !world.mappings.pci.contains_key(id) {
+fn check_update(call: &Call, pve_state: &PveState, id: &str) -> Result<(), ApiError> {
+    digest::check_unchanged(&digest_of(pve_state), call.params.text("digest"))?;
+    if !pve_state.mappings.pci.contains_key(id) {
         return Err(ApiError::failed(format!("pci ID '{id}' does not exist")));
     }
     if !call.params.has("map") {
@@ -112,7 +112,7 @@ fn check_update(call: &Call, world: &World, id: &str) -> Result<(), ApiError> {
 /// Answers `DELETE /cluster/mapping/pci/{id}`, which also succeeds for an unknown id.
 pub(super) fn delete(call: &Call) -> Outcome {
     let id = call.params.text("id").unwrap_or_default();
-    call.world().mappings.pci.remove(id);
+    call.pve_state().mappings.pci.remove(id);
     Ok(Reply::NULL)
 }
 
@@ -142,8 +142,8 @@ fn shown(mapping: &Mapping, digest: &str) -> Map<String, Json> {
     shown
 }
 
-fn digest_of(world: &World) -> String {
-    let sections: BTreeMap<String, BTreeMap<String, String>> = world
+fn digest_of(pve_state: &PveState) -> String {
+    let sections: BTreeMap<String, BTreeMap<String, String>> = pve_state
         .mappings
         .pci
         .iter()
@@ -157,7 +157,7 @@ fn digest_of(world: &World) -> String {
 }
 
 /// Differences between a mapping and the PCI devices of a host, in the form of `checks` entries.
-fn checks(world: &World, id: &str, mapping: &Mapping, node: &str) -> Vec<Json> {
+fn checks(pve_state: &PveState, id: &str, mapping: &Mapping, node: &str) -> Vec<Json> {
     let here: Vec<BTreeMap<&str, &str>> = mapping
         .entries
         .iter()
@@ -168,7 +168,7 @@ fn checks(world: &World, id: &str, mapping: &Mapping, node: &str) -> Vec<Json> {
         let message = format!("No mapping for node {node}.");
         return vec![json!({ "severity": "warning", "message": message })];
     }
-    let Some(host) = world.hosts.get(node) else { return vec![] };
+    let Some(host) = pve_state.hosts.get(node) else { return vec![] };
     let wrong = here.iter().filter_map(|entry| check(id, mapping, entry, host).err());
     wrong
         .map(|why| json!({ "severity": "error", "message": format!("Invalid configuration: {why}\n") }))

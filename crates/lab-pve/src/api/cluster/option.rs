@@ -7,8 +7,8 @@ use serde_json::{Map, Value as Json, json};
 use crate::ApiError;
 use crate::api::reply::data;
 use crate::call::{Call, Outcome, Reply};
+use crate::pve_state::PveState;
 use crate::schema::split_list;
-use crate::world::World;
 
 /// Options that Proxmox returns as a JSON object, each with the default key of its property string. The name of the default key
 /// may be omitted in the property string.
@@ -28,20 +28,20 @@ const OBJECT_OPTIONS: [(&str, &str); 10] = [
 /// Answers `GET /cluster/options`. A caller with `Sys.Audit` on `/` gets all options, other callers get only `console` and
 /// `tag-style`.
 pub(super) fn read(call: &Call) -> Outcome {
-    let world = call.world();
-    let audits = world.allowed(&call.caller, "/", &["Sys.Audit"]);
+    let pve_state = call.pve_state();
+    let audits = pve_state.allowed(&call.caller, "/", &["Sys.Audit"]);
     let mut shown = Map::new();
     if audits {
-        let description = world.datacenter.get("description").map_or("", String::as_str);
+        let description = pve_state.datacenter.get("description").map_or("", String::as_str);
         shown.insert("description".to_owned(), json!(description));
         shown.insert("mac_prefix".to_owned(), json!("BC:24:11"));
     }
-    for (name, value) in &world.datacenter {
+    for (name, value) in &pve_state.datacenter {
         if audits || matches!(name.as_str(), "console" | "tag-style") {
             shown.insert(name.clone(), option_json(name, value));
         }
     }
-    shown.insert("allowed-tags".to_owned(), json!(allowed_tags(call, &world)));
+    shown.insert("allowed-tags".to_owned(), json!(allowed_tags(call, &pve_state)));
     data(shown)
 }
 
@@ -65,10 +65,10 @@ fn option_json(name: &str, value: &str) -> Json {
 }
 
 /// Tags that the caller may set on a VM. If the caller may set arbitrary tags, the list contains only the known tags.
-fn allowed_tags(call: &Call, world: &World) -> BTreeSet<String> {
+fn allowed_tags(call: &Call, pve_state: &PveState) -> BTreeSet<String> {
     let mut allowed = BTreeSet::new();
-    let may_all = world.allowed(&call.caller, "/", &["Sys.Modify"]);
-    let access = world.datacenter.get("user-tag-access").map_or("", String::as_str);
+    let may_all = pve_state.allowed(&call.caller, "/", &["Sys.Modify"]);
+    let access = pve_state.datacenter.get("user-tag-access").map_or("", String::as_str);
     let part = |name: &str| {
         let parts = access.split(',').filter_map(|part| part.split_once('='));
         parts.filter(|(key, _)| *key == name).map(|(_, value)| value).next()
@@ -78,13 +78,13 @@ fn allowed_tags(call: &Call, world: &World) -> BTreeSet<String> {
         allowed.extend(split_tags(part("user-allow-list").unwrap_or_default()));
     }
     if matches!(user_allow, "free" | "existing") || may_all {
-        for (vmid, vm) in &world.vms {
-            if may_all || world.allowed(&call.caller, &format!("/vms/{vmid}"), &["VM.Audit"]) {
+        for (vmid, vm) in &pve_state.vms {
+            if may_all || pve_state.allowed(&call.caller, &format!("/vms/{vmid}"), &["VM.Audit"]) {
                 allowed.extend(split_tags(vm.config.get("tags").map_or("", String::as_str)));
             }
         }
     }
-    for tag in split_tags(world.datacenter.get("registered-tags").map_or("", String::as_str)) {
+    for tag in split_tags(pve_state.datacenter.get("registered-tags").map_or("", String::as_str)) {
         if may_all {
             allowed.insert(tag);
         } else {
@@ -99,8 +99,8 @@ fn split_tags(tags: &str) -> impl Iterator<Item = String> {
 }
 
 pub(super) fn update(call: &Call) -> Outcome {
-    let mut world = call.world();
-    let mut options = world.datacenter.clone();
+    let mut pve_state = call.pve_state();
+    let mut options = pve_state.datacenter.clone();
     for (name, value) in call.params.iter().filter(|(name, _)| *name != "delete") {
         options.insert(name.to_owned(), value.to_owned());
     }
@@ -110,7 +110,7 @@ pub(super) fn update(call: &Call) -> Outcome {
     if let Some(range) = options.get("next-id") {
         check_range(range)?;
     }
-    world.datacenter = options;
+    pve_state.datacenter = options;
     Ok(Reply::NULL)
 }
 

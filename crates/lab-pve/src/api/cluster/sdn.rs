@@ -8,11 +8,11 @@ use crate::call::{Call, Outcome};
 const VIEW_PRIVILEGES: [&str; 2] = ["SDN.Audit", "SDN.Allocate"];
 
 pub(super) fn zones(call: &Call) -> Outcome {
-    let world = call.world();
+    let pve_state = call.pve_state();
     let kind = call.params.text("type");
-    let seen = world.sdn.zones.iter().filter(|(id, zone)| {
+    let seen = pve_state.sdn.zones.iter().filter(|(id, zone)| {
         kind.is_none_or(|kind| kind == zone.kind)
-            && world.allowed_any(&call.caller, &format!("/sdn/zones/{id}"), &VIEW_PRIVILEGES)
+            && pve_state.allowed_any(&call.caller, &format!("/sdn/zones/{id}"), &VIEW_PRIVILEGES)
     });
     let shown = seen.map(|(id, zone)| {
         let mut shown = json!({ "zone": id, "type": zone.kind });
@@ -26,10 +26,10 @@ pub(super) fn zones(call: &Call) -> Outcome {
 }
 
 pub(super) fn vnets(call: &Call) -> Outcome {
-    let world = call.world();
-    let seen = world.sdn.vnets.iter().filter(|(id, vnet)| {
+    let pve_state = call.pve_state();
+    let seen = pve_state.sdn.vnets.iter().filter(|(id, vnet)| {
         let path = format!("/sdn/zones/{}/{id}", vnet.zone);
-        world.allowed_any(&call.caller, &path, &VIEW_PRIVILEGES)
+        pve_state.allowed_any(&call.caller, &path, &VIEW_PRIVILEGES)
     });
     let shown = seen.map(|(id, vnet)| {
         let mut shown = json!({ "vnet": id, "type": "vnet", "zone": vnet.zone });

@@ -8,7 +8,7 @@ use crate::api::index as names;
 use crate::api::node::task;
 use crate::api::reply::{data, flag};
 use crate::call::{Call, Outcome};
-use crate::world::{Task, TaskState};
+use crate::pve_state::{Task, TaskState};
 use crate::{ApiError, Release};
 
 const PARTS: [&str; 19] = [
@@ -43,20 +43,20 @@ pub(super) fn index(call: &Call) -> Outcome {
 
 /// Answers `GET /cluster/status`. A host that is not in a cluster reports only itself.
 pub(super) fn read(call: &Call) -> Outcome {
-    let world = call.world();
+    let pve_state = call.pve_state();
     let mut entries: Vec<Json> = vec![];
-    if let Some(name) = &world.cluster_name {
+    if let Some(name) = &pve_state.cluster_name {
         entries.push(json!({
             "type": "cluster",
             "id": "cluster",
             "name": name,
-            "nodes": world.hosts.len(),
-            "version": world.hosts.len(),
-            "quorate": flag(world.is_quorate()),
+            "nodes": pve_state.hosts.len(),
+            "version": pve_state.hosts.len(),
+            "quorate": flag(pve_state.is_quorate()),
         }));
     }
-    let clustered = world.cluster_name.is_some();
-    for (nth, (name, host)) in world.hosts.iter().enumerate() {
+    let clustered = pve_state.cluster_name.is_some();
+    for (nth, (name, host)) in pve_state.hosts.iter().enumerate() {
         entries.push(json!({
             "type": "node",
             "id": format!("node/{name}"),
@@ -74,22 +74,22 @@ pub(super) fn read(call: &Call) -> Outcome {
 /// Answers `GET /cluster/nextid`: the lowest free vmid. With the parameter `vmid`, checks whether that vmid is free. Requires
 /// no privilege.
 pub(super) fn next_id(call: &Call) -> Outcome {
-    let world = call.world();
+    let pve_state = call.pve_state();
     if let Some(sent) = call.params.text("vmid") {
-        let taken = sent.parse().is_ok_and(|vmid: u32| world.vms.contains_key(&vmid));
+        let taken = sent.parse().is_ok_and(|vmid: u32| pve_state.vms.contains_key(&vmid));
         if taken {
             return Err(ApiError::parameter("vmid", format!("VM {sent} already exists")));
         }
         return data(sent);
     }
-    let range = world.datacenter.get("next-id").map_or("", String::as_str);
+    let range = pve_state.datacenter.get("next-id").map_or("", String::as_str);
     let bound = |name: &str, default: u32| {
         let parts = range.split(',').filter_map(|part| part.split_once('='));
         let given = parts.filter(|(key, _)| *key == name).find_map(|(_, value)| value.parse().ok());
         given.unwrap_or(default)
     };
     let (lower, upper) = (bound("lower", 100), bound("upper", 1_000_000));
-    match (lower..upper).find(|vmid| !world.vms.contains_key(vmid)) {
+    match (lower..upper).find(|vmid| !pve_state.vms.contains_key(vmid)) {
         Some(vmid) => data(vmid),
         None => Err(ApiError::failed(format!(
             "unable to get any free VMID in range [{lower}, {upper}]"
@@ -101,14 +101,15 @@ pub(super) fn next_id(call: &Call) -> Outcome {
 /// only its own tasks. A token without `Sys.Audit` gets no tasks, because Proxmox lists the tasks of a token under its user.
 pub(super) fn tasks(call: &Call) -> Outcome {
     const KEPT: usize = 25;
-    let world = call.world();
-    let audits = world.allowed(&call.caller, "/", &["Sys.Audit"]);
+    let pve_state = call.pve_state();
+    let audits = pve_state.allowed(&call.caller, "/", &["Sys.Audit"]);
     let caller = call.caller.to_string();
     let mut shown: Vec<&Task> = vec![];
-    for node in world.hosts.keys() {
-        let mut tasks: Vec<&Task> = world.tasks.iter().filter(|task| task.node == *node).collect();
-        tasks.sort_by_key(|task| (is_over(task), Reverse((task.started, task.pid))));
-        let running = tasks.iter().filter(|task| !is_over(task)).count();
+    for node in pve_state.hosts.keys() {
+        let mut tasks: Vec<&Task> =
+            pve_state.tasks.iter().filter(|task| task.node == *node).collect();
+        tasks.sort_by_key(|task| (has_ended(task), Reverse((task.started, task.pid))));
+        let running = tasks.iter().filter(|task| !has_ended(task)).count();
         tasks.truncate(running.max(KEPT));
         shown.extend(tasks);
     }
@@ -131,6 +132,6 @@ pub(super) fn tasks(call: &Call) -> Outcome {
     data(entries.collect::<Vec<Json>>())
 }
 
-fn is_over(task: &Task) -> bool {
+fn has_ended(task: &Task) -> bool {
     matches!(task.state, TaskState::Stopped { .. })
 }

@@ -5,9 +5,9 @@ use crate::Release;
 use crate::api::testing::{ApiTestBench, data, error_line};
 use crate::api::{node, pool};
 use crate::call::Outcome;
+use crate::pve_state::{AclEntry, Pool, Run, Sdn, Vnet, Zone};
 use crate::schema::Method::{self, Delete, Get, Post, Put};
 use crate::status_daemon;
-use crate::world::{AclEntry, Pool, Run, Sdn, Vnet, Zone};
 
 const ROOT: &str = "root@pam";
 const USER: &str = "ops@pve";
@@ -22,7 +22,7 @@ fn read(bench: &ApiTestBench, who: &str, path: &str, sent: Json) -> Json {
 
 fn allow(bench: &ApiTestBench, path: &str, role: &str) {
     let (path, who, role) = (path.to_owned(), USER.to_owned(), role.to_owned());
-    bench.site.world().access.acl.push(AclEntry { path, who, role, propagate: true });
+    bench.site.pve_state().access.acl.push(AclEntry { path, who, role, propagate: true });
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn resources_show_the_last_status_sample() {
         agent: None,
         held_drives: [].into(),
     };
-    bench.site.world().vms.get_mut(&101).expect("the VM").run = Some(run);
+    bench.site.pve_state().vms.get_mut(&101).expect("the VM").run = Some(run);
     let stale = read(&bench, ROOT, "/cluster/resources", vms.clone());
     assert_eq!((&stale[0]["status"], &stale[0]["name"]), (&json!("stopped"), &json!("cp-1")));
     status_daemon::take_samples(&bench.site);
@@ -81,7 +81,7 @@ fn resources_are_filtered_by_privileges() {
         bench.add_vm(vmid, "pve1", &[]);
     }
     let members = Pool { vms: [101].into(), ..Pool::default() };
-    bench.site.world().pools.insert("talos".to_owned(), members);
+    bench.site.pve_state().pools.insert("talos".to_owned(), members);
     let ids = |who: &str| {
         let all = read(&bench, who, "/cluster/resources", json!({}));
         let ids = all.as_array().into_iter().flatten().map(|entry| entry["id"].clone());
@@ -104,7 +104,7 @@ fn resources_are_filtered_by_privileges() {
 #[test]
 fn cluster_status_lists_members() {
     let bench = ApiTestBench::new(Release::V9);
-    bench.site.world().hosts.get_mut("pve2").expect("a host").online = false;
+    bench.site.pve_state().hosts.get_mut("pve2").expect("a host").online = false;
     let status = read(&bench, ROOT, "/cluster/status", json!({}));
     assert_eq!(status[0]["name"], "lab");
     assert_eq!(status[0]["quorate"], 0);
@@ -307,7 +307,7 @@ fn every_endpoint_is_implemented() {
             };
             let call = crate::call::Call {
                 site: bench.site.clone(),
-                caller: crate::world::Caller::parse(ROOT),
+                caller: crate::pve_state::Caller::parse(ROOT),
                 node: "pve1".to_owned(),
                 params: Parameters::default(),
                 release,
@@ -327,15 +327,15 @@ fn zones_and_vnets_are_listed_for_auditors() {
         let bench = ApiTestBench::new(release);
         let zone = Zone { kind: "vlan".to_owned(), nodes: ["pve1".to_owned()].into() };
         let vnet = Vnet { zone: "rack".to_owned(), alias: None, tag: Some(40), vlan_aware: true };
-        bench.site.world().sdn = Sdn {
+        bench.site.pve_state().sdn = Sdn {
             zones: [("rack".to_owned(), zone)].into(),
             vnets: [("vnet0".to_owned(), vnet)].into(),
         };
         let (zones, vnets) = ("/cluster/sdn/zones", "/cluster/sdn/vnets");
         // With `SDN.Use` on a vnet alone, the zone of the vnet is not listed.
         allow(&bench, "/sdn/zones/rack/vnet0", "PVESDNUser");
-        bench.site.world().access.roles.insert("Use".to_owned(), ["SDN.Use".to_owned()].into());
-        for entry in &mut bench.site.world().access.acl {
+        bench.site.pve_state().access.roles.insert("Use".to_owned(), ["SDN.Use".to_owned()].into());
+        for entry in &mut bench.site.pve_state().access.acl {
             entry.role = "Use".to_owned();
         }
         assert_eq!(read(&bench, USER, vnets, json!({})), json!([]));

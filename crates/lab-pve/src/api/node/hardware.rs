@@ -3,15 +3,15 @@ use serde_json::{Value as Json, json};
 use super::status::host;
 use crate::api::reply::data;
 use crate::call::{Call, Outcome};
+use crate::pve_state::PciDevice;
 use crate::schema::split_list;
-use crate::world::PciDevice;
 
 /// Default of `pci-class-blacklist`: memory controllers, bridges and processors. These devices cannot be passed to a guest.
 const HIDDEN: &str = "05;06;0b";
 
 pub(super) fn pci(call: &Call) -> Outcome {
-    let world = call.world();
-    let host = host(&world, &call.node)?;
+    let pve_state = call.pve_state();
+    let host = host(&pve_state, &call.node)?;
     let hidden = call.params.text("pci-class-blacklist").unwrap_or(HIDDEN);
     let hidden = split_list(hidden);
     let verbose = call.params.flag("verbose").unwrap_or(true);

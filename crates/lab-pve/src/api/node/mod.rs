@@ -88,11 +88,11 @@ pub(super) fn answer(endpoint: &Endpoint, call: &Call) -> Outcome {
 
 /// Answers `GET /nodes`: all hosts. Only a caller with `Sys.Audit` gets load and uptime.
 fn list(call: &Call) -> Outcome {
-    let world = call.world();
+    let pve_state = call.pve_state();
     let mut entries: Vec<Json> = vec![];
-    for (name, host) in &world.hosts {
-        let audits = world.allowed(&call.caller, &format!("/nodes/{name}"), &["Sys.Audit"]);
-        let mut entry = node_entry(&world, name, host, call.now(), audits);
+    for (name, host) in &pve_state.hosts {
+        let audits = pve_state.allowed(&call.caller, &format!("/nodes/{name}"), &["Sys.Audit"]);
+        let mut entry = node_entry(&pve_state, name, host, call.now(), audits);
         entry.insert("ssl_fingerprint".to_owned(), json!(call.site.fingerprint()));
         entries.push(Json::Object(entry));
     }

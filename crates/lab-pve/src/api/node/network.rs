@@ -8,15 +8,15 @@ use super::status::host;
 use crate::ApiError;
 use crate::api::reply::data;
 use crate::call::{Call, Outcome};
-use crate::world::{Bridge, Host, Vnet};
+use crate::pve_state::{Bridge, Host, Vnet};
 
 /// Network interface of a host as JSON.
 type Interface = Map<String, Json>;
 
 /// Answers `GET /nodes/{node}/network`: all network cards, and the bridges and vnets that the caller may use or audit.
 pub(super) fn list(call: &Call) -> Outcome {
-    let world = call.world();
-    let host = host(&world, &call.node)?;
+    let pve_state = call.pve_state();
+    let host = host(&pve_state, &call.node)?;
     let kind = call.params.text("type");
     let mut shown: Vec<Json> = vec![];
     for (name, mut interface) in interfaces(host) {
@@ -26,15 +26,17 @@ pub(super) fn list(call: &Call) -> Outcome {
             Some("any_bridge" | "any_local_bridge") => is_bridge,
             Some(kind) => interface.get("type") == Some(&json!(kind)),
         };
-        let seen = !is_bridge || call.caller.is_root() || world.can_see_bridge(&call.caller, &name);
+        let seen =
+            !is_bridge || call.caller.is_root() || pve_state.can_see_bridge(&call.caller, &name);
         if wanted && seen {
             interface.insert("iface".to_owned(), json!(name));
             shown.push(Json::Object(interface));
         }
     }
     if matches!(kind, Some("any_bridge" | "include_sdn" | "vnet")) {
-        let vnets = world.vnets_on(&call.node);
-        let seen = vnets.filter(|(id, vnet)| world.can_see_in_zone(&call.caller, &vnet.zone, id));
+        let vnets = pve_state.vnets_on(&call.node);
+        let seen =
+            vnets.filter(|(id, vnet)| pve_state.can_see_in_zone(&call.caller, &vnet.zone, id));
         shown.extend(seen.map(|(id, vnet)| self::vnet(id, vnet)));
     }
     data(shown)
@@ -52,8 +54,8 @@ fn vnet(id: &str, vnet: &Vnet) -> Json {
 
 pub(super) fn read(call: &Call) -> Outcome {
     let name = call.params.text("iface").unwrap_or_default();
-    let world = call.world();
-    let interfaces = interfaces(host(&world, &call.node)?);
+    let pve_state = call.pve_state();
+    let interfaces = interfaces(host(&pve_state, &call.node)?);
     let found = interfaces.into_iter().find(|(known, _)| known == name);
     let found = found.ok_or_else(|| ApiError::parameter("iface", "interface does not exist"))?;
     data(found.1)

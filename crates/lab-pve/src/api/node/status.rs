@@ -6,14 +6,14 @@ use crate::api::cluster::{load, root_disk};
 use crate::api::reply::data;
 use crate::api::version;
 use crate::call::{Call, Outcome};
-use crate::world::{Host, World};
+use crate::pve_state::{Host, PveState};
 use crate::{ApiError, Release};
 
 pub(super) fn read(call: &Call) -> Outcome {
-    let world = call.world();
-    let host = host(&world, &call.node)?;
-    let load = load(&world, &call.node, host);
-    let disk = root_disk(&world, &call.node);
+    let pve_state = call.pve_state();
+    let host = host(&pve_state, &call.node)?;
+    let load = load(&pve_state, &call.node, host);
+    let disk = root_disk(&pve_state, &call.node);
     let kernel = match call.release {
         Release::V8 => "6.8.12-9-pve",
         Release::V9 => "6.17.4-1-pve",
@@ -64,21 +64,21 @@ pub(super) fn read(call: &Call) -> Outcome {
 
 /// Answers `GET /nodes/{node}/time` with the lab time, which may run faster than real time.
 pub(super) fn time(call: &Call) -> Outcome {
-    let world = call.world();
-    let host = host(&world, &call.node)?;
+    let pve_state = call.pve_state();
+    let host = host(&pve_state, &call.node)?;
     let zone = host.settings.get("timezone").map_or("UTC", String::as_str);
     data(json!({ "timezone": zone, "time": call.now(), "localtime": call.now() }))
 }
 
 pub(super) fn dns(call: &Call) -> Outcome {
-    let world = call.world();
-    let host = host(&world, &call.node)?;
+    let pve_state = call.pve_state();
+    let host = host(&pve_state, &call.node)?;
     let shown: Map<String, Json> =
         host.resolver().into_iter().map(|(key, value)| (key.to_owned(), json!(value))).collect();
     data(shown)
 }
 
-pub(super) fn host<'a>(world: &'a World, node: &str) -> Result<&'a Host, ApiError> {
-    let host = world.hosts.get(node);
+pub(super) fn host<'a>(pve_state: &'a PveState, node: &str) -> Result<&'a Host, ApiError> {
+    let host = pve_state.hosts.get(node);
     host.ok_or_else(|| ApiError::failed(format!("no such cluster node '{node}'")))
 }

@@ -9,16 +9,17 @@ use serde_json::{Map, Value as Json, json};
 use crate::ApiError;
 use crate::api::reply::data;
 use crate::call::{Call, Outcome, Reply};
-use crate::world::{Caller, Task, TaskState, World};
+use crate::pve_state::{Caller, PveState, Task, TaskState};
 
 const PAGE: i64 = 50;
 
 /// Answers `GET /nodes/{node}/tasks`: finished tasks, running tasks or both, newest first.
 pub(super) fn list(call: &Call) -> Outcome {
-    let world = call.world();
+    let pve_state = call.pve_state();
     let source = call.params.text("source").unwrap_or("archive");
-    let audits = world.allowed(&call.caller, &format!("/nodes/{}", call.node), &["Sys.Audit"]);
-    let mut tasks: Vec<&Task> = world.tasks.iter().filter(|task| task.node == call.node).collect();
+    let audits = pve_state.allowed(&call.caller, &format!("/nodes/{}", call.node), &["Sys.Audit"]);
+    let mut tasks: Vec<&Task> =
+        pve_state.tasks.iter().filter(|task| task.node == call.node).collect();
     tasks.sort_by_key(|task| match &task.state {
         TaskState::Running { .. } => (false, Reverse((task.started, task.pid))),
         TaskState::Stopped { ended, .. } => (true, Reverse((*ended, task.pid))),
@@ -130,10 +131,10 @@ pub(in crate::api) fn decoded(task: &Task) -> Map<String, Json> {
 }
 
 pub(super) fn status(call: &Call) -> Outcome {
-    let world = call.world();
+    let pve_state = call.pve_state();
     let upid = parse(call)?;
-    let task = find(call, &world, &upid)?;
-    check_owner(call, &world, &upid, "Sys.Audit")?;
+    let task = find(call, &pve_state, &upid)?;
+    check_owner(call, &pve_state, &upid, "Sys.Audit")?;
     let mut shown = decoded(task);
     match &task.state {
         TaskState::Running { .. } => {
@@ -149,12 +150,12 @@ pub(super) fn status(call: &Call) -> Outcome {
 
 /// Answers `GET …/tasks/{upid}/log`: lines numbered from 1. For an empty log, the answer is one line that says so.
 pub(super) fn log(call: &Call) -> Outcome {
-    let world = call.world();
+    let pve_state = call.pve_state();
     let upid = parse(call)?;
-    check_owner(call, &world, &upid, "Sys.Audit")?;
+    check_owner(call, &pve_state, &upid, "Sys.Audit")?;
     let line = |number: usize, text: &str| json!({ "n": number, "t": text });
     let alone = |text| Ok(Reply::Page { data: json!([line(1, text)]), total: 1 });
-    let Ok(task) = find(call, &world, &upid) else {
+    let Ok(task) = find(call, &pve_state, &upid) else {
         return alone("unable to open file - No such file or directory");
     };
     if task.log.is_empty() {
@@ -173,11 +174,11 @@ pub(super) fn log(call: &Call) -> Outcome {
 
 /// Answers `DELETE …/tasks/{upid}`: stops a running task. The call also succeeds for a finished task.
 pub(super) fn stop(call: &Call) -> Outcome {
-    let mut world = call.world();
+    let mut pve_state = call.pve_state();
     let upid = parse(call)?;
-    find(call, &world, &upid)?;
-    check_owner(call, &world, &upid, "Sys.Modify")?;
-    if let Some(task) = world.tasks.get_mut(&upid.text)
+    find(call, &pve_state, &upid)?;
+    check_owner(call, &pve_state, &upid, "Sys.Modify")?;
+    if let Some(task) = pve_state.tasks.get_mut(&upid.text)
         && let TaskState::Running { interrupted } = &mut task.state
     {
         *interrupted = true;
@@ -205,14 +206,19 @@ fn parse(call: &Call) -> Result<Upid, ApiError> {
 }
 
 /// Task with this UPID that ran on the host of the request. Other hosts do not have the log of the task.
-fn find<'a>(call: &Call, world: &'a World, upid: &Upid) -> Result<&'a Task, ApiError> {
-    let task = world.tasks.get(&upid.text).filter(|task| task.node == call.node);
+fn find<'a>(call: &Call, pve_state: &'a PveState, upid: &Upid) -> Result<&'a Task, ApiError> {
+    let task = pve_state.tasks.get(&upid.text).filter(|task| task.node == call.node);
     task.ok_or_else(|| ApiError::parameter("upid", "no such task"))
 }
 
-fn check_owner(call: &Call, world: &World, upid: &Upid, privilege: &str) -> Result<(), ApiError> {
+fn check_owner(
+    call: &Call,
+    pve_state: &PveState,
+    upid: &Upid,
+    privilege: &str,
+) -> Result<(), ApiError> {
     if owns(&call.caller, &upid.owner) {
         return Ok(());
     }
-    world.check(&call.caller, &format!("/nodes/{}", call.node), &[privilege])
+    pve_state.check(&call.caller, &format!("/nodes/{}", call.node), &[privilege])
 }

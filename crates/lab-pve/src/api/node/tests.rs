@@ -4,8 +4,8 @@ use super::answer;
 use crate::Release;
 use crate::api::testing::{ApiTestBench, data, error_line};
 use crate::call::Outcome;
+use crate::pve_state::{AclEntry, Bridge, Caller, PciDevice, Sdn, TaskState, Vnet, Zone};
 use crate::schema::Method::{self, Delete, Get};
-use crate::world::{AclEntry, Bridge, Caller, PciDevice, Sdn, TaskState, Vnet, Zone};
 
 const ROOT: &str = "root@pam";
 const USER: &str = "ops@pve";
@@ -17,10 +17,10 @@ fn ask(bench: &ApiTestBench, who: &str, method: Method, path: &str, sent: Json) 
 
 fn allow(bench: &ApiTestBench, path: &str, role: &str) {
     let (path, who, role) = (path.to_owned(), USER.to_owned(), role.to_owned());
-    bench.site.world().access.acl.push(AclEntry { path, who, role, propagate: true });
+    bench.site.pve_state().access.acl.push(AclEntry { path, who, role, propagate: true });
 }
 
-/// Adds a task with two log lines. With `exit`, the task is finished.
+/// Adds a task. With `exit`, the task is finished and has two log lines; otherwise it runs and has none.
 fn add_task(
     bench: &ApiTestBench,
     kind: &str,
@@ -29,9 +29,9 @@ fn add_task(
     exit: Option<&str>,
 ) -> String {
     let now = bench.site.now();
-    let mut world = bench.site.world();
-    let upid = world.tasks.begin("pve1", kind, &vmid.to_string(), owner, now);
-    let task = world.tasks.get_mut(&upid).expect("the task");
+    let mut pve_state = bench.site.pve_state();
+    let upid = pve_state.tasks.begin("pve1", kind, &vmid.to_string(), owner, now);
+    let task = pve_state.tasks.get_mut(&upid).expect("the task");
     if let Some(exit) = exit {
         task.log = vec!["one".to_owned(), "two".to_owned()];
         task.state = TaskState::Stopped { exit: exit.to_owned(), ended: now };
@@ -134,8 +134,8 @@ fn running_task_can_be_stopped() {
         "403 Permission check failed (/nodes/pve1, Sys.Modify)"
     );
     assert_eq!(data(ask(&bench, TOKEN, Delete, &path, json!({}))), Json::Null);
-    let world = bench.site.world();
-    let state = world.tasks.get(&upid).map(|task| task.state.clone());
+    let pve_state = bench.site.pve_state();
+    let state = pve_state.tasks.get(&upid).map(|task| task.state.clone());
     assert_eq!(state, Some(TaskState::Running { interrupted: true }));
 }
 
@@ -148,7 +148,7 @@ fn bridges_are_listed_for_callers_that_may_use_them() {
         gateway: Some("10.0.0.1".to_owned()),
         vlan_aware: true,
     };
-    bench.site.world().hosts.get_mut("pve1").expect("a host").bridges.push(bridge);
+    bench.site.pve_state().hosts.get_mut("pve1").expect("a host").bridges.push(bridge);
     let path = "/nodes/pve1/network";
     let bridges = json!({ "type": "any_bridge" });
     assert_eq!(data(ask(&bench, USER, Get, path, bridges.clone())), json!([]));
@@ -180,7 +180,7 @@ fn vnets_are_listed_for_callers_that_may_use_them_in_their_zone() {
             zones: [("rack".to_owned(), zone)].into(),
             vnets: [("vnet0".to_owned(), vnet)].into(),
         };
-        bench.site.world().sdn = sdn;
+        bench.site.pve_state().sdn = sdn;
         let any = json!({ "type": "any_bridge" });
         let list = |node: &str, sent: Json| {
             data(ask(&bench, USER, Get, &format!("/nodes/{node}/network"), sent))
@@ -194,12 +194,15 @@ fn vnets_are_listed_for_callers_that_may_use_them_in_their_zone() {
         assert_eq!(list("pve1", any.clone()), shown);
         assert_eq!(list("pve2", any), json!([]), "the zone does not include pve2");
         assert_eq!(list("pve1", json!({ "type": "any_local_bridge" })), json!([]));
-        let world = bench.site.world();
+        let pve_state = bench.site.pve_state();
         let caller = Caller::parse(USER);
-        assert!(world.check_bridge(&caller, "vnet0", None, None).is_ok());
+        assert!(pve_state.check_bridge(&caller, "vnet0", None, None).is_ok());
         let other_user = Caller::parse("other@pve");
         assert_eq!(
-            world.check_bridge(&other_user, "vnet0", Some(40), None).expect_err("an error").message,
+            pve_state
+                .check_bridge(&other_user, "vnet0", Some(40), None)
+                .expect_err("an error")
+                .message,
             "Permission check failed (/sdn/zones/rack/vnet0/40, SDN.Use)"
         );
     }
@@ -221,7 +224,7 @@ fn pci_list_hides_blacklisted_classes() {
         subsystem_vendor_name: None,
         subsystem_device_name: None,
     };
-    bench.site.world().hosts.get_mut("pve1").expect("a host").pci =
+    bench.site.pve_state().hosts.get_mut("pve1").expect("a host").pci =
         vec![device("0000:28:00.0", "0x030000"), device("0000:00:00.0", "0x060000")];
     let path = "/nodes/pve1/hardware/pci";
     let gpu = json!({

@@ -5,8 +5,8 @@ use serde_json::{Value as Json, json};
 use super::vmid;
 use crate::ApiError;
 use crate::call::{Call, Outcome, Reply};
+use crate::pve_state::{Agent, Config, Run};
 use crate::vm::power::{PING_TIMEOUT, agent_is_enabled, answers};
-use crate::world::{Agent, Config, Run};
 
 /// Guest agent commands of the Proxmox API, sorted by name.
 const COMMANDS: &[&str] = &[
@@ -66,15 +66,15 @@ pub(super) async fn named(call: &Call) -> Outcome {
 pub(super) async fn run(call: &Call, command: &str) -> Outcome {
     let vmid = vmid(call);
     let answers = {
-        let world = call.world();
-        let vm = world.vm(&call.node, vmid)?;
+        let pve_state = call.pve_state();
+        let vm = pve_state.vm(&call.node, vmid)?;
         if !vm.config.contains_key("agent") {
             return Err(ApiError::failed("No QEMU guest agent configured"));
         }
         let Some(run) = &vm.run else {
             return Err(ApiError::failed(format!("VM {vmid} is not running")));
         };
-        agent_is_enabled(&world, &run.config) && answers(run)
+        agent_is_enabled(&pve_state, &run.config) && answers(run)
     };
     if !answers {
         call.site.clock.sleep(PING_TIMEOUT).await;
@@ -84,8 +84,8 @@ pub(super) async fn run(call: &Call, command: &str) -> Outcome {
         call.site.press_power_button(&call.node, vmid);
     }
     let result = {
-        let world = call.world();
-        let run = world.vm(&call.node, vmid)?.run.as_ref();
+        let pve_state = call.pve_state();
+        let run = pve_state.vm(&call.node, vmid)?.run.as_ref();
         run.and_then(|run| answer(command, run, call)).unwrap_or_else(|| {
             let text = format!("The command guest-{command} has not been found");
             json!({ "error": { "class": "CommandNotFound", "desc": text } })

@@ -6,6 +6,7 @@
 use super::vmid;
 use crate::call::{Call, Outcome, Reply};
 use crate::lock::WORKER_LOCK_TIMEOUT;
+use crate::pve_state::{Caller, Config, ContentType, PveState, Vm, VolumeId};
 use crate::storage::{self, Feature};
 use crate::task::TaskHandle;
 use crate::vm::clone_disk::{DiskClone, remove_created};
@@ -15,7 +16,6 @@ use crate::vm::drive::{self, Drive};
 use crate::vm::identity::{self, is_net};
 use crate::vm::power::is_running;
 use crate::vm::volume_references::volume_of;
-use crate::world::{Caller, Config, ContentType, Vm, VolumeId, World};
 use crate::{ApiError, Release};
 
 /// Description of the new VM until its config is written.
@@ -72,7 +72,7 @@ struct PlannedDisk {
 
 pub(super) fn clone(call: &Call) -> Outcome {
     let clone = CloneRequest::read(call)?;
-    clone.plan(&call.world())?;
+    clone.plan(&call.pve_state())?;
     let id = clone.vmid.to_string();
     let upid = call.site.start(&call.node, "qmclone", &id, &call.caller, |task| async move {
         clone.run(&task).await.map_err(|error| error.to_string())
@@ -100,14 +100,14 @@ impl CloneRequest {
             format: text("format"),
             full: params.flag("full"),
             target: given("target").filter(|target| *target != call.node && target != "localhost"),
-            running: is_running(&call.world(), &call.node, vmid)?,
+            running: is_running(&call.pve_state(), &call.node, vmid)?,
         })
     }
 
     /// Checks the request and derives the config and disks of the new VM.
-    fn plan(&self, world: &World) -> Result<ClonePlan, ApiError> {
-        self.check_targets(world)?;
-        let vm = world.vm(&self.node, self.vmid)?;
+    fn plan(&self, pve_state: &PveState) -> Result<ClonePlan, ApiError> {
+        self.check_targets(pve_state)?;
+        let vm = pve_state.vm(&self.node, self.vmid)?;
         config::check_lock(vm)?;
         if vm.is_running() != self.running {
             return Err(ApiError::failed("unexpected state change"));
@@ -121,41 +121,41 @@ impl CloneRequest {
                 )));
             }
         }
-        let rights = ClonePermissions { world, caller: &self.caller, vmid: self.newid };
+        let rights = ClonePermissions { pve_state, caller: &self.caller, vmid: self.newid };
         let shared = rights.check(source, self.storage.as_deref())?;
         if let Some(target) = self.target.as_ref().filter(|_| !shared) {
             return Err(ApiError::failed(format!(
                 "can't clone VM to node '{target}' (VM uses local storage)"
             )));
         }
-        if world.vms.get(&self.newid).is_some_and(|other| other.node == self.node) {
+        if pve_state.vms.get(&self.newid).is_some_and(|other| other.node == self.node) {
             return Err(ApiError::failed(format!(
                 "unable to create VM {}: config file already exists",
                 self.newid
             )));
         }
-        let mut plan = self.plan_options(world, source, full)?;
+        let mut plan = self.plan_options(pve_state, source, full)?;
         if self.snapshot.is_none() {
             plan.discarded = vm.pending.keys().cloned().collect();
         }
         Ok(plan)
     }
 
-    fn check_targets(&self, world: &World) -> Result<(), ApiError> {
+    fn check_targets(&self, pve_state: &PveState) -> Result<(), ApiError> {
         if let Some(pool) = &self.pool {
-            world.check_pool_exists(pool)?;
+            pve_state.check_pool_exists(pool)?;
         }
-        if let Some(target) = self.target.as_ref().filter(|it| !world.hosts.contains_key(*it)) {
+        if let Some(target) = self.target.as_ref().filter(|it| !pve_state.hosts.contains_key(*it)) {
             return Err(ApiError::failed(format!("no such cluster node '{target}'")));
         }
         let Some(id) = self.storage.as_deref().filter(|id| !id.is_empty()) else { return Ok(()) };
-        let storage = world.storage_on(id, &self.node)?;
+        let storage = pve_state.storage_on(id, &self.node)?;
         if !storage.content.contains(&ContentType::Images) {
             let text = format!("storage '{id}' does not support vm images");
             return Err(ApiError::parameter("storage", text));
         }
         if let Some(target) = &self.target {
-            world.storage_on(id, target)?;
+            pve_state.storage_on(id, target)?;
             if !storage.shared {
                 return Err(ApiError::failed(format!("can't clone to non-shared storage '{id}'")));
             }
@@ -172,7 +172,7 @@ impl CloneRequest {
 
     fn plan_options(
         &self,
-        world: &World,
+        pve_state: &PveState,
         source: &Config,
         full: bool,
     ) -> Result<ClonePlan, ApiError> {
@@ -196,16 +196,21 @@ impl CloneRequest {
                 continue;
             }
             let full = full || drive.is_cloudinit() || key == "tpmstate0";
-            self.check_feature(world, &drive, full)?;
+            self.check_feature(pve_state, &drive, full)?;
             plan.disks.push(PlannedDisk { drive, full });
         }
         Ok(plan)
     }
 
-    fn check_feature(&self, world: &World, drive: &Drive, full: bool) -> Result<(), ApiError> {
+    fn check_feature(
+        &self,
+        pve_state: &PveState,
+        drive: &Drive,
+        full: bool,
+    ) -> Result<(), ApiError> {
         let (feature, kind) =
             if full { (Feature::Copy, "Full") } else { (Feature::Clone, "Linked") };
-        if storage::can(world, &volume_of(drive)?, feature, self.snapshot.as_deref())? {
+        if storage::can(pve_state, &volume_of(drive)?, feature, self.snapshot.as_deref())? {
             return Ok(());
         }
         let of = if self.snapshot.is_some() { " a snapshot of" } else { "" };
@@ -225,24 +230,24 @@ impl CloneRequest {
         };
         let _source = source?;
         let _target = locks.vm(self.newid, WORKER_LOCK_TIMEOUT).await?;
-        let plan = self.plan(&task.site.world())?;
-        if task.site.world().release == Release::V9 {
+        let plan = self.plan(&task.site.pve_state())?;
+        if task.site.pve_state().release == Release::V9 {
             task.log(format!("creating a clone of VM {} with ID {}", self.vmid, self.newid));
         }
-        self.reserve(&mut task.site.world())?;
+        self.reserve(&mut task.site.pve_state())?;
         let mut made = vec![];
         let done = self.make(task, plan, &mut made).await;
         done.map_err(|error| {
             remove_created(task, &self.node, &made);
-            task.site.world().vms.remove(&self.newid);
+            task.site.pve_state().vms.remove(&self.newid);
             ApiError::failed(format!("clone failed: {error}"))
         })
     }
 
     /// Reserves the vmid with a placeholder config.
-    fn reserve(&self, world: &mut World) -> Result<(), ApiError> {
+    fn reserve(&self, pve_state: &mut PveState) -> Result<(), ApiError> {
         let (node, newid) = (&self.node, self.newid);
-        if world.vms.contains_key(&newid) {
+        if pve_state.vms.contains_key(&newid) {
             return Err(ApiError::failed(format!(
                 "close (rename) atomic file '/etc/pve/nodes/{node}/qemu-server/{newid}.conf' \
                  failed: File exists"
@@ -250,7 +255,7 @@ impl CloneRequest {
         }
         let placeholder = [("description", PLACEHOLDER), ("lock", "clone")];
         let config = placeholder.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        world.vms.insert(newid, Vm { node: node.clone(), config, ..Vm::default() });
+        pve_state.vms.insert(newid, Vm { node: node.clone(), config, ..Vm::default() });
         Ok(())
     }
 
@@ -263,7 +268,7 @@ impl CloneRequest {
         let mut config = plan.config;
         self.set_identity(task, &mut config);
         for PlannedDisk { drive, .. } in plan.disks.iter().filter(|it| !it.drive.is_cloudinit()) {
-            storage::activate(&task.site.world(), &self.node, &volume_of(drive)?)?;
+            storage::activate(&task.site.pve_state(), &self.node, &volume_of(drive)?)?;
         }
         for PlannedDisk { drive, full } in plan.disks {
             let disk = DiskClone {
@@ -287,29 +292,29 @@ impl CloneRequest {
             task.log(format!("found pending changes for '{options}', discarding for clone"));
         }
         self.write(task, config)?;
-        let mut world = task.site.world();
+        let mut pve_state = task.site.pve_state();
         if let Some(target) = &self.target {
-            world.vm_mut(&self.node, self.newid)?.node.clone_from(target);
+            pve_state.vm_mut(&self.node, self.newid)?.node.clone_from(target);
         }
         if let Some(pool) = &self.pool {
-            world.pools.entry(pool.clone()).or_default().vms.insert(self.newid);
+            pve_state.pools.entry(pool.clone()).or_default().vms.insert(self.newid);
         }
         Ok(())
     }
 
     fn write(&self, task: &TaskHandle, config: Config) -> Result<(), ApiError> {
-        task.site.world().vm_mut(&self.node, self.newid)?.config = config;
+        task.site.pve_state().vm_mut(&self.node, self.newid)?.config = config;
         Ok(())
     }
 
     /// Sets the options in which a clone differs from its source: UUID, MAC addresses, name and description.
     fn set_identity(&self, task: &TaskHandle, config: &mut Config) {
         let mut chance = task.site.chance(&format!("vm/{}", self.newid));
-        let world = task.site.world();
+        let pve_state = task.site.pve_state();
         for (_, net) in config.iter_mut().filter(|(key, _)| is_net(key)) {
-            *net = identity::net_with_new_mac(&world, &mut chance, net);
+            *net = identity::net_with_new_mac(&pve_state, &mut chance, net);
         }
-        let smbios = identity::smbios_with_new_uuid(&world, &mut chance, config.get("smbios1"));
+        let smbios = identity::smbios_with_new_uuid(&pve_state, &mut chance, config.get("smbios1"));
         config.insert("smbios1".to_owned(), smbios);
         if let Some(id) = config.get_mut("vmgenid") {
             *id = identity::uuid(&mut chance);

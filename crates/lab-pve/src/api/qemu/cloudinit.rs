@@ -7,16 +7,16 @@ use super::vmid;
 use crate::ApiError;
 use crate::call::{Call, Outcome, Reply};
 use crate::lock::CALL_LOCK_TIMEOUT;
+use crate::pve_state::Config;
 use crate::vm::disk_creation::Worker;
 use crate::vm::{cloudinit, config};
-use crate::world::Config;
 
 /// Answers `GET …/cloudinit`: each cloud-init option with its value on the drive. If the value in the config differs, the
 /// answer contains it as well. The values on the drive are recorded only while the VM runs.
 pub(super) fn pending(call: &Call) -> Outcome {
     let vmid = vmid(call);
-    let world = call.world();
-    let vm = world.vm(&call.node, vmid)?;
+    let pve_state = call.pve_state();
+    let vm = pve_state.vm(&call.node, vmid)?;
     let now = hidden(cloudinit::options(&vm.config));
     let has_drive = !cloudinit::volumes_of(&vm.config, vmid).is_empty();
     let written = match &vm.run {
@@ -58,7 +58,7 @@ pub(super) async fn update(call: &Call) -> Outcome {
     let vmid = vmid(call);
     let lock = call.site.locks.vm(vmid, CALL_LOCK_TIMEOUT).await;
     let _guard = lock.map_err(|timeout| ApiError::failed(timeout.to_string()))?;
-    config::check_lock(call.world().vm(&call.node, vmid)?)?;
+    config::check_lock(call.pve_state().vm(&call.node, vmid)?)?;
     cloudinit::write_drive(&Worker::Call(call.site.clone()), &call.node, vmid).await?;
     Ok(Reply::NULL)
 }
@@ -66,8 +66,9 @@ pub(super) async fn update(call: &Call) -> Outcome {
 pub(super) fn dump(call: &Call) -> Outcome {
     let vmid = vmid(call);
     let part = call.params.text("type").unwrap_or_default();
-    let world = call.world();
-    let may_see = world.allowed(&call.caller, &format!("/vms/{vmid}"), &["VM.Config.Cloudinit"]);
-    let text = cloudinit::dump(&world, &call.node, vmid, part, !may_see)?;
+    let pve_state = call.pve_state();
+    let may_see =
+        pve_state.allowed(&call.caller, &format!("/vms/{vmid}"), &["VM.Config.Cloudinit"]);
+    let text = cloudinit::dump(&pve_state, &call.node, vmid, part, !may_see)?;
     Ok(Reply::Data(Json::String(text)))
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::vmid;
 use crate::ApiError;
 use crate::call::{Call, Outcome, Reply};
+use crate::pve_state::TaskState;
 use crate::vm::config;
 use crate::vm::disk_creation::Worker;
 use crate::vm::update::ConfigUpdate;
-use crate::world::TaskState;
 
 pub(super) fn get(call: &Call) -> Outcome {
     let current = call.params.flag("current").unwrap_or_default();
@@ -18,8 +18,8 @@ pub(super) fn get(call: &Call) -> Outcome {
         let both = ["snapshot", "current"].map(|name| (name.to_owned(), text.to_owned()));
         return Err(ApiError::parameters(both.into()));
     }
-    let world = call.world();
-    let vm = world.vm(&call.node, vmid(call))?;
+    let pve_state = call.pve_state();
+    let vm = pve_state.vm(&call.node, vmid(call))?;
     let options = match snapshot {
         Some(name) => {
             let snapshot = vm.snapshots.get(name);
@@ -33,8 +33,8 @@ pub(super) fn get(call: &Call) -> Outcome {
 }
 
 pub(super) fn pending(call: &Call) -> Outcome {
-    let world = call.world();
-    let vm = world.vm(&call.node, vmid(call))?;
+    let pve_state = call.pve_state();
+    let vm = pve_state.vm(&call.node, vmid(call))?;
     Ok(Reply::Data(config::pending_shown(call.release, vm)))
 }
 
@@ -68,7 +68,7 @@ fn prepared(call: &Call) -> Result<ConfigUpdate, ApiError> {
 async fn finished_within(call: &Call, upid: String, time: Duration) -> Outcome {
     let deadline = call.site.clock.deadline(time);
     loop {
-        let state = call.world().tasks.get(&upid).map(|task| task.state.clone());
+        let state = call.pve_state().tasks.get(&upid).map(|task| task.state.clone());
         match state {
             Some(TaskState::Stopped { exit, .. })
                 if exit == "OK" || exit.starts_with("WARNINGS") =>

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::ApiError;
 use crate::call::Call;
+use crate::pve_state::Caller;
 use crate::schema::{self, Method, Raw};
 use crate::site::Site;
-use crate::world::Caller;
 
 /// Builds a call that changes the config of a VM, on behalf of the original caller.
 pub(super) fn update_call(
@@ -17,7 +17,7 @@ pub(super) fn update_call(
     vmid: u32,
     options: &[(&str, String)],
 ) -> Result<Call, ApiError> {
-    let release = site.world().release;
+    let release = site.pve_state().release;
     let path = format!("/nodes/{node}/qemu/{vmid}/config");
     let (endpoint, in_path) = schema::find(release, Method::Put, &path)
         .ok_or_else(|| ApiError::failed(format!("no handler for '{path}'")))?;

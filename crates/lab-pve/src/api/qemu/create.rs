@@ -8,12 +8,12 @@ use talmox_lab_environment::Work;
 use super::vmid;
 use crate::call::{Call, Outcome, Reply};
 use crate::lock::WORKER_LOCK_TIMEOUT;
+use crate::pve_state::{Caller, Config, PveState, Vm};
 use crate::schema::{self, FormatName};
 use crate::task::TaskHandle;
 use crate::vm::disk_creation::{self, DiskCreator, Worker};
 use crate::vm::option_permissions::ConfigChange;
 use crate::vm::{boot, config, identity, machine, tags};
-use crate::world::{Caller, Config, Vm, World};
 use crate::{ApiError, Release};
 
 /// Parameters of the call that are not VM options.
@@ -49,20 +49,20 @@ pub(super) async fn create(call: &Call) -> Outcome {
     let mut new = CreateRequest::read(call);
     {
         let mut chance = call.site.chance(&format!("vm/{}", new.vmid));
-        let world = call.world();
-        new.check(call, &world)?;
-        identity::complete_nets(&world, &mut chance, &mut new.options);
+        let pve_state = call.pve_state();
+        new.check(call, &pve_state)?;
+        identity::complete_nets(&pve_state, &mut chance, &mut new.options);
     }
     let lock = call.site.locks.vm(new.vmid, WORKER_LOCK_TIMEOUT * 5).await;
     let guard = lock.map_err(|timeout| new.failed(timeout))?;
     call.site.wait(Work::Call, &format!("vm/{}", new.vmid)).await;
-    new.reserve(&mut call.world())?;
+    new.reserve(&mut call.pve_state())?;
     drop(guard);
     let id = new.vmid.to_string();
     let upid = call.site.start(&call.node, "qmcreate", &id, &call.caller, |task| async move {
         let made = new.make(&task).await;
         if made.is_err() {
-            task.site.world().vms.remove(&new.vmid);
+            task.site.pve_state().vms.remove(&new.vmid);
         }
         made.map_err(|error| error.to_string())?;
         new.add_to_ha_and_start(&task);
@@ -93,22 +93,22 @@ impl CreateRequest {
     }
 
     /// Checks that Proxmox makes before it reserves the vmid.
-    fn check(&mut self, call: &Call, world: &World) -> Result<(), ApiError> {
+    fn check(&mut self, call: &Call, pve_state: &PveState) -> Result<(), ApiError> {
         if let Some(pool) = &self.pool {
-            world.check_pool_exists(pool)?;
+            pve_state.check_pool_exists(pool)?;
         }
         if let Some(storage) = &self.storage {
             let path = format!("/storage/{storage}");
-            world.check(&self.caller, &path, &["Datastore.AllocateSpace"])?;
+            pve_state.check(&self.caller, &path, &["Datastore.AllocateSpace"])?;
         }
         if self.ha_managed {
-            world.check(&self.caller, "/", &["Sys.Console"])?;
+            pve_state.check(&self.caller, "/", &["Sys.Console"])?;
         }
         let pool = self.pool.as_deref();
-        if self.start && world.release == Release::V9 {
-            world.check_vm(&self.caller, self.vmid, pool, &["VM.PowerMgmt"])?;
+        if self.start && pve_state.release == Release::V9 {
+            pve_state.check_vm(&self.caller, self.vmid, pool, &["VM.PowerMgmt"])?;
         }
-        let change = ConfigChange { world, caller: &self.caller, vmid: self.vmid, pool };
+        let change = ConfigChange { pve_state, caller: &self.caller, vmid: self.vmid, pool };
         change.check_create()?;
         if let Some(archive) = call.params.text("archive") {
             return self.check_archive(&change, archive);
@@ -119,7 +119,7 @@ impl CreateRequest {
         change.check_devices(&self.options)?;
         change.check_bridges(&self.options)?;
         change.check_cpu_model(&self.options, None)?;
-        disk_creation::check_drives(world, &mut self.options)
+        disk_creation::check_drives(pve_state, &mut self.options)
     }
 
     /// Rejects the restore of a backup, with the error that Proxmox returns for a missing archive. The lab has no backups, so
@@ -131,8 +131,8 @@ impl CreateRequest {
         if archive == "-" {
             return Err(ApiError::failed("pipe requires cli environment"));
         }
-        if let Some(volume) = crate::world::VolumeId::parse(archive) {
-            change.check_volume(&volume, Some(crate::world::ContentType::Backup))?;
+        if let Some(volume) = crate::pve_state::VolumeId::parse(archive) {
+            change.check_volume(&volume, Some(crate::pve_state::ContentType::Backup))?;
         } else {
             change.check_path()?;
         }
@@ -144,15 +144,15 @@ impl CreateRequest {
     }
 
     /// Reserves the vmid with a config that contains only a lock.
-    fn reserve(&self, world: &mut World) -> Result<(), ApiError> {
+    fn reserve(&self, pve_state: &mut PveState) -> Result<(), ApiError> {
         let vmid = self.vmid;
-        if let Some(other) = world.vms.get(&vmid) {
+        if let Some(other) = pve_state.vms.get(&vmid) {
             let node = &other.node;
             return Err(self.failed(format!("VM {vmid} already exists on node '{node}'")));
         }
         let locked = Config::from([("lock".to_owned(), "create".to_owned())]);
         let vm = Vm { node: self.node.clone(), config: locked, ..Vm::default() };
-        world.vms.insert(vmid, vm);
+        pve_state.vms.insert(vmid, vm);
         Ok(())
     }
 
@@ -178,8 +178,8 @@ impl CreateRequest {
             return Err(self.failed(error));
         }
         if let Some(pool) = &self.pool {
-            let mut world = site.world();
-            world.pools.entry(pool.clone()).or_default().vms.insert(self.vmid);
+            let mut pve_state = site.pve_state();
+            pve_state.pools.entry(pool.clone()).or_default().vms.insert(self.vmid);
         }
         Ok(())
     }
@@ -188,13 +188,13 @@ impl CreateRequest {
     fn finish(&self, task: &TaskHandle, mut options: Config) -> Result<(), ApiError> {
         let site = &task.site;
         let mut chance = site.chance(&format!("vm/{}", self.vmid));
-        let mut world = site.world();
-        let qemu = world.release.qemu();
+        let mut pve_state = site.pve_state();
+        let qemu = pve_state.release.qemu();
         options.insert("meta".to_owned(), format!("creation-qemu={qemu},ctime={}", site.now()));
         if !options.contains_key("boot") {
             options.insert("boot".to_owned(), boot::default(&options));
         }
-        check_clipboard(&world, &options)?;
+        check_clipboard(&pve_state, &options)?;
         if !options.contains_key("smbios1") {
             options.insert("smbios1".to_owned(), format!("uuid={}", identity::uuid(&mut chance)));
         }
@@ -202,18 +202,18 @@ impl CreateRequest {
             options.insert("vmgenid".to_owned(), identity::uuid(&mut chance));
         }
         let ostype = options.get("ostype").cloned().unwrap_or_default();
-        if let Some(machine) = machine::pinned(&world, options.get("machine"), &ostype)? {
+        if let Some(machine) = machine::pinned(&pve_state, options.get("machine"), &ostype)? {
             options.insert("machine".to_owned(), machine);
         }
         if let Some(given) = options.get("tags") {
-            tags::check_new(&world, &self.caller, self.vmid, given)?;
-            if world.release == Release::V9 {
-                let normalized = tags::normalized(&world, given);
+            tags::check_new(&pve_state, &self.caller, self.vmid, given)?;
+            if pve_state.release == Release::V9 {
+                let normalized = tags::normalized(&pve_state, given);
                 options.insert("tags".to_owned(), normalized);
             }
         }
         config::normalize(&mut options);
-        world.vm_mut(&self.node, self.vmid)?.config = options;
+        pve_state.vm_mut(&self.node, self.vmid)?.config = options;
         Ok(())
     }
 
@@ -223,7 +223,7 @@ impl CreateRequest {
             task.log("Add as HA resource");
             let state = if self.start { "started" } else { "stopped" };
             let options = Config::from([("state".to_owned(), state.to_owned())]);
-            task.site.world().ha.resources.insert(format!("vm:{}", self.vmid), options);
+            task.site.pve_state().ha.resources.insert(format!("vm:{}", self.vmid), options);
         }
         if self.start {
             task.log("Execute autostart");
@@ -233,9 +233,9 @@ impl CreateRequest {
 }
 
 /// Rejects the VNC clipboard for a display type that does not support it.
-fn check_clipboard(world: &World, options: &Config) -> Result<(), ApiError> {
+fn check_clipboard(pve_state: &PveState, options: &Config) -> Result<(), ApiError> {
     let Some(vga) = options.get("vga") else { return Ok(()) };
-    let fields = schema::format(world.release, FormatName::Vga).parse(vga).unwrap_or_default();
+    let fields = schema::format(pve_state.release, FormatName::Vga).parse(vga).unwrap_or_default();
     let kind = fields.get("type").unwrap_or("std");
     if fields.get("clipboard").is_some()
         && matches!(kind, "none" | "serial0" | "serial1" | "serial2" | "serial3")

@@ -8,10 +8,10 @@ use super::vmid;
 use crate::call::{Call, Outcome, Reply};
 use crate::ha;
 use crate::lock::CALL_LOCK_TIMEOUT;
+use crate::pve_state::{Config, PveState, Vm, VolumeId};
 use crate::storage;
 use crate::task::TaskHandle;
 use crate::vm::{clone_disk, config, drive, volume_references};
-use crate::world::{Config, Vm, VolumeId, World};
 use crate::{ApiError, Release};
 
 /// Parsed request to destroy a VM.
@@ -38,7 +38,7 @@ pub(super) fn destroy(call: &Call) -> Outcome {
     if destroy.skip_lock && !call.caller.is_root() {
         return Err(ApiError::parameter("skiplock", "Only root may use this option."));
     }
-    destroy.check(&call.world())?;
+    destroy.check(&call.pve_state())?;
     let id = destroy.vmid.to_string();
     let upid = call.site.start(&call.node, "qmdestroy", &id, &call.caller, |task| async move {
         destroy.run(&task).await.map_err(|error| error.to_string())
@@ -48,11 +48,11 @@ pub(super) fn destroy(call: &Call) -> Outcome {
 
 impl DestroyRequest {
     /// Checks of the request. The call makes them, and the task repeats them. Only the task checks the lock of the VM.
-    fn check(&self, world: &World) -> Result<(), ApiError> {
+    fn check(&self, pve_state: &PveState) -> Result<(), ApiError> {
         let vmid = self.vmid;
-        let vm = world.vm(&self.node, vmid)?;
+        let vm = pve_state.vm(&self.node, vmid)?;
         config::check_protection(vm, &format!("can't remove VM {vmid}"))?;
-        if self.is_in_ha(world) && !self.purge {
+        if self.is_in_ha(pve_state) && !self.purge {
             return Err(ApiError::failed(format!(
                 "unable to remove VM {vmid} - used in HA resources and purge parameter not set."
             )));
@@ -63,15 +63,15 @@ impl DestroyRequest {
         Ok(())
     }
 
-    fn is_in_ha(&self, world: &World) -> bool {
-        world.ha.resources.contains_key(&format!("vm:{}", self.vmid))
+    fn is_in_ha(&self, pve_state: &PveState) -> bool {
+        pve_state.ha.resources.contains_key(&format!("vm:{}", self.vmid))
     }
 
     async fn run(&self, task: &TaskHandle) -> Result<(), ApiError> {
         let site = &task.site;
         let _guard = site.locks.vm(self.vmid, CALL_LOCK_TIMEOUT).await?;
-        self.check(&site.world())?;
-        let vm = site.world().vm(&self.node, self.vmid)?.clone();
+        self.check(&site.pve_state())?;
+        let vm = site.pve_state().vm(&self.node, self.vmid)?.clone();
         if !self.skip_lock && vm.lock() != Some("suspended") {
             config::check_lock(&vm)?;
         }
@@ -81,17 +81,17 @@ impl DestroyRequest {
         // From here on, a failure is only logged, and the VM is removed anyway.
         task.wait(Work::Call).await.map_err(ApiError::failed)?;
         self.remove_volumes(task, &vm).await?;
-        let mut world = site.world();
+        let mut pve_state = site.pve_state();
         let locked = Config::from([("lock".to_owned(), "destroyed".to_owned())]);
         let node = self.node.clone();
-        world.vms.insert(self.vmid, Vm { node, config: locked, ..Vm::default() });
-        self.remove_access(&mut world);
-        let was_in_ha = self.is_in_ha(&world);
+        pve_state.vms.insert(self.vmid, Vm { node, config: locked, ..Vm::default() });
+        self.remove_access(&mut pve_state);
+        let was_in_ha = self.is_in_ha(&pve_state);
         if self.purge {
-            self.remove_from_ha(&mut world);
+            self.remove_from_ha(&mut pve_state);
         }
-        world.vms.remove(&self.vmid);
-        drop(world);
+        pve_state.vms.remove(&self.vmid);
+        drop(pve_state);
         if self.purge {
             task.log(format!("purging VM {} from related configurations..", self.vmid));
             if was_in_ha {
@@ -107,7 +107,7 @@ impl DestroyRequest {
         let drives = drive::drives(&vm.config).into_iter().chain(drive::unused(&vm.config));
         for drive in drives.filter(|drive| !drive.is_cdrom()) {
             let Some(volume) = on_storage(drive.file()) else { continue };
-            let in_use = storage::is_base_in_use(&task.site.world(), &self.node, &volume);
+            let in_use = storage::is_base_in_use(&task.site.pve_state(), &self.node, &volume);
             match in_use {
                 Ok(false) => {}
                 Ok(true) => {
@@ -127,7 +127,7 @@ impl DestroyRequest {
 
     /// Logs an error as a warning on Proxmox VE 9. On Proxmox VE 8, the error fails the task.
     fn warn_or_fail(&self, task: &TaskHandle, error: ApiError, what: &str) -> Result<(), ApiError> {
-        if task.site.world().release == Release::V8 {
+        if task.site.pve_state().release == Release::V8 {
             return Err(error);
         }
         task.warn(&format!("{what}: {error}"));
@@ -151,7 +151,7 @@ impl DestroyRequest {
             if seen.contains(&volume) {
                 continue;
             }
-            let owner = storage::name_of(&task.site.world(), &volume).map(|name| name.owner);
+            let owner = storage::name_of(&task.site.pve_state(), &volume).map(|name| name.owner);
             match owner {
                 Ok(owner) if owner == Some(self.vmid) => {
                     seen.insert(volume.clone());
@@ -168,7 +168,7 @@ impl DestroyRequest {
             }
         }
         if self.unreferenced {
-            let left = storage::volumes_of(&task.site.world(), &self.node, self.vmid);
+            let left = storage::volumes_of(&task.site.pve_state(), &self.node, self.vmid);
             for volume in left {
                 let freed = clone_disk::free(task, &self.node, &volume).await;
                 self.log_failure(task, freed, ApiError::to_string);
@@ -186,27 +186,27 @@ impl DestroyRequest {
         text: impl Fn(&ApiError) -> String,
     ) {
         let Err(error) = done else { return };
-        let release = task.site.world().release;
+        let release = task.site.pve_state().release;
         match release {
             Release::V8 => task.log(text(&error)),
             Release::V9 => task.warn(&text(&error)),
         }
     }
 
-    fn remove_access(&self, world: &mut World) {
+    fn remove_access(&self, pve_state: &mut PveState) {
         let path = format!("/vms/{}", self.vmid);
-        world.access.acl.retain(|entry| entry.path != path);
-        for pool in world.pools.values_mut() {
+        pve_state.access.acl.retain(|entry| entry.path != path);
+        for pool in pve_state.pools.values_mut() {
             pool.vms.remove(&self.vmid);
         }
     }
 
-    fn remove_from_ha(&self, world: &mut World) {
+    fn remove_from_ha(&self, pve_state: &mut PveState) {
         let sid = format!("vm:{}", self.vmid);
-        if world.ha.resources.remove(&sid).is_none() || world.release == Release::V8 {
+        if pve_state.ha.resources.remove(&sid).is_none() || pve_state.release == Release::V8 {
             return;
         }
-        ha::remove_from_rules(world, &sid);
+        ha::remove_from_rules(pve_state, &sid);
     }
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Map, Value as Json, json};
 use super::vmid;
 use crate::call::{Call, Outcome, Reply};
 use crate::ha;
+use crate::pve_state::{ContentType, PveState, Vm, VolumeId};
 use crate::storage;
 use crate::vm::config;
 use crate::vm::drive;
@@ -12,29 +13,28 @@ use crate::vm::local_resources::LocalResources;
 use crate::vm::migration::Migration;
 use crate::vm::storage_map::StorageMap;
 use crate::vm::volume_references::{VolumeReference, references};
-use crate::world::{ContentType, Vm, VolumeId, World};
 use crate::{ApiError, Release};
 
 /// Answers `GET …/migrate`: hosts that the VM can migrate to, and the local disks and devices that prevent a migration.
 pub(super) fn get(call: &Call) -> Outcome {
-    let world = call.world();
+    let pve_state = call.pve_state();
     let vmid = vmid(call);
-    let vm = world.vm(&call.node, vmid)?;
+    let vm = pve_state.vm(&call.node, vmid)?;
     config::check_lock(vm)?;
     let running = vm.is_running();
-    let local = LocalResources::of(&world, &vm.config, running);
+    let local = LocalResources::of(&pve_state, &vm.config, running);
     let mut allowed = vec![];
     let mut reasons = Map::new();
-    for host in world.hosts.keys().filter(|host| **host != call.node) {
+    for host in pve_state.hosts.keys().filter(|host| **host != call.node) {
         let mut reason = Map::new();
-        let storages = unavailable_storages(&world, vm, host)?;
+        let storages = unavailable_storages(&pve_state, vm, host)?;
         if !storages.is_empty() {
             reason.insert("unavailable_storages".to_owned(), json!(storages));
         }
         if let Some(missing) = local.missing.get(host).filter(|missing| !missing.is_empty()) {
             reason.insert("unavailable-resources".to_owned(), json!(missing));
         }
-        let blocking = blocking_resources(&world, vmid, host);
+        let blocking = blocking_resources(&pve_state, vmid, host);
         if !blocking.is_empty() {
             reason.insert("blocking-ha-resources".to_owned(), json!(blocking));
         }
@@ -58,15 +58,15 @@ pub(super) fn get(call: &Call) -> Outcome {
         "running": u8::from(running),
         "allowed_nodes": allowed,
         "not_allowed_nodes": reasons,
-        "local_disks": local_disks(&world, vm)?,
+        "local_disks": local_disks(&pve_state, vm)?,
         "local_resources": local.blocking,
         "mapped-resources": mapped.keys().collect::<Vec<_>>(),
         "mapped-resource-info": mapped,
     });
     if call.release == Release::V9 {
         answer["has-dbus-vmstate"] = json!(1);
-        if world.is_ha_managed(vmid) {
-            let dependent = ha::affinity_partners(&world, &format!("vm:{vmid}"), "positive");
+        if pve_state.is_ha_managed(vmid) {
+            let dependent = ha::affinity_partners(&pve_state, &format!("vm:{vmid}"), "positive");
             answer["dependent-ha-resources"] = json!(dependent);
         }
     }
@@ -74,23 +74,27 @@ pub(super) fn get(call: &Call) -> Outcome {
 }
 
 /// HA resources on a host that must not run on the same host as this VM, because of a resource affinity rule.
-fn blocking_resources(world: &World, vmid: u32, host: &str) -> Vec<Json> {
-    let is_online = world.hosts.get(host).is_some_and(|host| host.online);
-    if !is_online || world.release == Release::V8 || !world.is_ha_managed(vmid) {
+fn blocking_resources(pve_state: &PveState, vmid: u32, host: &str) -> Vec<Json> {
+    let is_online = pve_state.hosts.get(host).is_some_and(|host| host.online);
+    if !is_online || pve_state.release == Release::V8 || !pve_state.is_ha_managed(vmid) {
         return vec![];
     }
-    ha::affinity_partners(world, &format!("vm:{vmid}"), "negative")
+    ha::affinity_partners(pve_state, &format!("vm:{vmid}"), "negative")
         .into_iter()
-        .filter(|sid| world.ha.services.get(*sid).is_some_and(|it| it.node == host))
+        .filter(|sid| pve_state.ha.services.get(*sid).is_some_and(|it| it.node == host))
         .map(|sid| json!({"sid": sid, "cause": "resource-affinity"}))
         .collect()
 }
 
-fn unavailable_storages(world: &World, vm: &Vm, host: &str) -> Result<Vec<String>, ApiError> {
+fn unavailable_storages(
+    pve_state: &PveState,
+    vm: &Vm,
+    host: &str,
+) -> Result<Vec<String>, ApiError> {
     let mut missing = vec![];
     for drive in drive::drives(&vm.config) {
         let Some(volume) = VolumeId::parse(drive.file()) else { continue };
-        let storage = world.storage(&volume.storage)?;
+        let storage = pve_state.storage(&volume.storage)?;
         if storage.disabled || !storage.is_on(host) {
             missing.push(volume.storage);
         }
@@ -100,11 +104,11 @@ fn unavailable_storages(world: &World, vm: &Vm, host: &str) -> Result<Vec<String
     Ok(missing)
 }
 
-fn local_disks(world: &World, vm: &Vm) -> Result<Vec<Json>, ApiError> {
+fn local_disks(pve_state: &PveState, vm: &Vm) -> Result<Vec<Json>, ApiError> {
     let mut disks = vec![];
     for (file, reference) in references(vm) {
         if let Some(volume) = VolumeId::parse(&file)
-            && world.storage(&volume.storage)?.shared
+            && pve_state.storage(&volume.storage)?.shared
         {
             continue;
         }
@@ -147,7 +151,7 @@ fn disk_shown(file: &str, reference: &VolumeReference) -> Json {
 pub(super) fn post(call: &Call) -> Outcome {
     let migration = prepared(call)?;
     let (vmid, id) = (migration.vmid, migration.vmid.to_string());
-    if call.world().is_ha_managed(vmid) {
+    if call.pve_state().is_ha_managed(vmid) {
         let Migration { node, target, .. } = &migration;
         return Ok(Reply::upid(ha::request_migrate(&call.site, node, vmid, target, &call.caller)));
     }
@@ -164,8 +168,8 @@ fn prepared(call: &Call) -> Result<Migration, ApiError> {
     if target == call.node {
         return Err(ApiError::parameter("target", "target is local node."));
     }
-    let world = call.world();
-    if !world.hosts.contains_key(&target) {
+    let pve_state = call.pve_state();
+    if !pve_state.hosts.contains_key(&target) {
         return Err(ApiError::failed(format!("no such cluster node '{target}'")));
     }
     let roots = [
@@ -177,13 +181,13 @@ fn prepared(call: &Call) -> Result<Migration, ApiError> {
         return Err(ApiError::parameter(*name, "Only root may use this option."));
     }
     let vmid = vmid(call);
-    let vm = world.vm(&call.node, vmid)?;
+    let vm = pve_state.vm(&call.node, vmid)?;
     config::check_lock(vm)?;
     let online = flag("online") && vm.is_running();
     if vm.is_running() && !online {
         return Err(ApiError::failed("can't migrate running VM without --online"));
     }
-    let storages = storage_map(call, &world, vm, &target)?;
+    let storages = storage_map(call, &pve_state, vm, &target)?;
     Ok(Migration {
         node: call.node.clone(),
         vmid,
@@ -196,23 +200,28 @@ fn prepared(call: &Call) -> Result<Migration, ApiError> {
 }
 
 /// Parsed parameter `targetstorage`. The caller must have the privilege to allocate space on each target storage.
-fn storage_map(call: &Call, world: &World, vm: &Vm, target: &str) -> Result<StorageMap, ApiError> {
+fn storage_map(
+    call: &Call,
+    pve_state: &PveState,
+    vm: &Vm,
+    target: &str,
+) -> Result<StorageMap, ApiError> {
     let Some(text) = call.params.text("targetstorage").filter(|text| !text.is_empty()) else {
-        check_availability(world, vm, &call.node, target)?;
+        check_availability(pve_state, vm, &call.node, target)?;
         return Ok(StorageMap::default());
     };
     let map = StorageMap::parse(text).map_err(|error| {
         ApiError::parameter("targetstorage", format!("failed to parse storage map: {error}"))
     })?;
     if map.identity {
-        check_availability(world, vm, &call.node, target)?;
+        check_availability(pve_state, vm, &call.node, target)?;
         return Ok(map);
     }
-    world.check_vm(&call.caller, vmid(call), None, &["VM.Config.Disk"])?;
+    pve_state.check_vm(&call.caller, vmid(call), None, &["VM.Config.Disk"])?;
     for id in map.entries.values().chain(&map.default) {
-        let storage = world.storage_on(id, target)?;
+        let storage = pve_state.storage_on(id, target)?;
         let path = format!("/storage/{id}");
-        world.check(&call.caller, &path, &["Datastore.AllocateSpace"])?;
+        pve_state.check(&call.caller, &path, &["Datastore.AllocateSpace"])?;
         if !storage.content.contains(&ContentType::Images) {
             return Err(ApiError::failed(format!("storage '{id}' does not support vm images")));
         }
@@ -221,12 +230,17 @@ fn storage_map(call: &Call, world: &World, vm: &Vm, target: &str) -> Result<Stor
 }
 
 /// Rejects a migration if the storage of a drive is missing on one of the two hosts.
-fn check_availability(world: &World, vm: &Vm, node: &str, target: &str) -> Result<(), ApiError> {
+fn check_availability(
+    pve_state: &PveState,
+    vm: &Vm,
+    node: &str,
+    target: &str,
+) -> Result<(), ApiError> {
     for drive in drive::drives(&vm.config) {
         let Some(volume) = VolumeId::parse(drive.file()) else { continue };
-        let storage = world.storage_on(&volume.storage, node)?;
-        world.storage_on(&volume.storage, target)?;
-        let kind = storage::name_of(world, &volume)?.content;
+        let storage = pve_state.storage_on(&volume.storage, node)?;
+        pve_state.storage_on(&volume.storage, target)?;
+        let kind = storage::name_of(pve_state, &volume)?.content;
         if !storage.content.contains(&kind) {
             return Err(ApiError::failed(format!(
                 "{volume}: content type '{}' is not available on storage '{}'",

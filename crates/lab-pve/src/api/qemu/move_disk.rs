@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use super::{reassign, vmid};
 use crate::call::{Call, Outcome, Reply};
 use crate::lock::CALL_LOCK_TIMEOUT;
+use crate::pve_state::{ContentType, PveState, Vm, VolumeId};
 use crate::storage;
 use crate::task::TaskHandle;
 use crate::vm::clone_disk::{DiskClone, free, remove_created};
 use crate::vm::drive::{self, Drive};
 use crate::vm::volume_references::{keep_unused, set_drive, volume_of};
 use crate::vm::{config, template_disks};
-use crate::world::{ContentType, Vm, VolumeId, World};
 use crate::{ApiError, Release};
 
 /// Parsed request to move a disk to another storage or format.
@@ -53,10 +53,10 @@ fn to_storage(call: &Call, storage: &str) -> Outcome {
         delete: call.params.flag("delete").unwrap_or_default(),
     };
     {
-        let world = call.world();
+        let pve_state = call.pve_state();
         let path = format!("/storage/{storage}");
-        world.check(&call.caller, &path, &["Datastore.AllocateSpace"])?;
-        moving.find_disk(&world)?;
+        pve_state.check(&call.caller, &path, &["Datastore.AllocateSpace"])?;
+        moving.find_disk(&pve_state)?;
     }
     let id = moving.vmid.to_string();
     let upid = call.site.start(&call.node, "qmmove", &id, &call.caller, |task| async move {
@@ -75,9 +75,9 @@ struct MovedDisk {
 }
 
 impl MoveRequest {
-    fn find_disk(&self, world: &World) -> Result<MovedDisk, ApiError> {
+    fn find_disk(&self, pve_state: &PveState) -> Result<MovedDisk, ApiError> {
         let disk = &self.disk;
-        let vm = world.vm(&self.node, self.vmid)?;
+        let vm = pve_state.vm(&self.node, self.vmid)?;
         config::check_lock(vm)?;
         config::check_digest(vm, self.digest.as_deref())?;
         let missing = || ApiError::failed(format!("disk '{disk}' does not exist"));
@@ -87,7 +87,7 @@ impl MoveRequest {
             return Err(ApiError::failed("you can't move a cdrom"));
         }
         let volume = volume_of(&drive)?;
-        self.check_target(world, &volume)?;
+        self.check_target(pve_state, &volume)?;
         let has_snapshots = is_in_snapshots(vm, &volume);
         if has_snapshots && self.delete {
             return Err(ApiError::failed(
@@ -97,14 +97,14 @@ impl MoveRequest {
         Ok(MovedDisk { drive, volume, has_snapshots, running: vm.is_running() })
     }
 
-    fn check_target(&self, world: &World, volume: &VolumeId) -> Result<(), ApiError> {
+    fn check_target(&self, pve_state: &PveState, volume: &VolumeId) -> Result<(), ApiError> {
         let id = &self.storage;
-        let format = match world.release {
+        let format = match pve_state.release {
             // Proxmox VE 8 derives the format only from the suffix of the name. A volume without a suffix has no format.
             Release::V8 => ["raw", "qcow2", "vmdk"]
                 .into_iter()
                 .find(|format| volume.name.ends_with(&format!(".{format}"))),
-            Release::V9 => Some(storage::name_of(world, volume)?.format),
+            Release::V9 => Some(storage::name_of(pve_state, volume)?.format),
         };
         let same_format = match (&self.format, format) {
             (Some(requested), Some(format)) => requested == format,
@@ -113,7 +113,7 @@ impl MoveRequest {
         if volume.storage == *id && same_format {
             return Err(ApiError::failed("you can't move to the same storage with same format"));
         }
-        if !world.storage_on(id, &self.node)?.content.contains(&ContentType::Images) {
+        if !pve_state.storage_on(id, &self.node)?.content.contains(&ContentType::Images) {
             let text = format!("storage '{id}' does not support vm images");
             return Err(ApiError::parameter("storage", text));
         }
@@ -123,15 +123,15 @@ impl MoveRequest {
     async fn run(&self, task: &TaskHandle) -> Result<(), ApiError> {
         let site = &task.site;
         let _guard = site.locks.vm(self.vmid, CALL_LOCK_TIMEOUT).await?;
-        let found = self.find_disk(&site.world())?;
+        let found = self.find_disk(&site.pve_state())?;
         let volume = &found.volume;
-        if site.world().release == Release::V9 {
+        if site.pve_state().release == Release::V9 {
             task.log(format!(
                 "copying volume '{volume}' from current storage '{}' to target storage '{}'",
                 volume.storage, self.storage
             ));
         }
-        storage::activate(&site.world(), &self.node, volume)?;
+        storage::activate(&site.pve_state(), &self.node, volume)?;
         if found.has_snapshots {
             task.log("moving disk with snapshots, snapshots will not be moved!");
         }
@@ -168,8 +168,8 @@ impl MoveRequest {
         };
         let new = disk.make(made).await?;
         let (is_template, kept) = {
-            let mut world = task.site.world();
-            let vm = world.vm_mut(&self.node, self.vmid)?;
+            let mut pve_state = task.site.pve_state();
+            let vm = pve_state.vm_mut(&self.node, self.vmid)?;
             set_drive(vm, &new);
             let old = found.volume.to_string();
             let kept = if self.delete { None } else { keep_unused(vm, &old) };

@@ -7,11 +7,11 @@ use crate::ApiError;
 use crate::call::{Call, Outcome, Reply};
 use crate::ha;
 use crate::lock::CALL_LOCK_TIMEOUT;
+use crate::pve_state::{Caller, PveState, TaskState};
 use crate::task::TaskHandle;
 use crate::vm::disk_creation::Worker;
 use crate::vm::power::{Power, StopOptions, is_running};
 use crate::vm::suspend;
-use crate::world::{Caller, TaskState, World};
 
 pub(super) fn start(call: &Call) -> Outcome {
     let root_only = [
@@ -32,7 +32,7 @@ pub(super) fn start(call: &Call) -> Outcome {
     }
     let vmid = vmid(call);
     let id = vmid.to_string();
-    if call.world().is_ha_managed(vmid) && !is_set(call, "stateuri") {
+    if call.pve_state().is_ha_managed(vmid) && !is_set(call, "stateuri") {
         return Ok(Reply::upid(ha::request_start(&call.site, &call.node, vmid, &call.caller)));
     }
     let skip_lock = is_set(call, "skiplock");
@@ -53,7 +53,7 @@ pub(super) fn autostart(task: &TaskHandle, caller: &Caller, node: &str, vmid: u3
         node: node.to_owned(),
         vmid,
     };
-    if task.site.world().is_ha_managed(vmid) {
+    if task.site.pve_state().is_ha_managed(vmid) {
         ha::request_start(&task.site, node, vmid, caller);
         return;
     }
@@ -67,7 +67,7 @@ pub(super) fn stop(call: &Call) -> Outcome {
     check_root_only(call, &["skiplock", "keepActive", "migratedfrom"])?;
     let vmid = vmid(call);
     let overrule = is_set(call, "overrule-shutdown");
-    if call.world().is_ha_managed(vmid) && !call.params.has("migratedfrom") {
+    if call.pve_state().is_ha_managed(vmid) && !call.params.has("migratedfrom") {
         if overrule {
             let text = "Not applicable for HA resources.";
             return Err(ApiError::parameter("overrule-shutdown", text));
@@ -84,7 +84,7 @@ pub(super) fn stop(call: &Call) -> Outcome {
     let id = vmid.to_string();
     let upid = call.site.start(&call.node, "qmstop", &id, &call.caller, |task| async move {
         if overrule {
-            let ended = overrule_shutdowns(&mut task.site.world(), &caller, &node, vmid);
+            let ended = overrule_shutdowns(&mut task.site.pve_state(), &caller, &node, vmid);
             if !ended.is_empty() {
                 task.log(format!("overruled qmshutdown tasks: {}", ended.join(", ")));
             }
@@ -96,22 +96,27 @@ pub(super) fn stop(call: &Call) -> Outcome {
 
 /// Stops running shutdown tasks of a VM, and returns their UPIDs. A caller with `Sys.Modify` stops all of them, other callers
 /// stop only their own.
-fn overrule_shutdowns(world: &mut World, caller: &Caller, node: &str, vmid: u32) -> Vec<String> {
-    let may_end_all = world.allowed(caller, &format!("/nodes/{node}"), &["Sys.Modify"]);
+fn overrule_shutdowns(
+    pve_state: &mut PveState,
+    caller: &Caller,
+    node: &str,
+    vmid: u32,
+) -> Vec<String> {
+    let may_end_all = pve_state.allowed(caller, &format!("/nodes/{node}"), &["Sys.Modify"]);
     let is_own = |owner: &str| {
         let caller = caller.to_string();
         owner == caller || owner.split_once('!').is_some_and(|(user, _)| user == caller)
     };
-    let shutdowns: Vec<String> = world
+    let shutdowns: Vec<String> = pve_state
         .tasks
         .iter()
         .filter(|task| matches!(task.state, TaskState::Running { .. }))
         .filter(|task| task.kind == "qmshutdown" && task.id == vmid.to_string())
         .filter(|task| task.node == node && (may_end_all || is_own(&task.owner)))
-        .map(crate::world::Task::upid)
+        .map(crate::pve_state::Task::upid)
         .collect();
     for upid in &shutdowns {
-        if let Some(task) = world.tasks.get_mut(upid) {
+        if let Some(task) = pve_state.tasks.get_mut(upid) {
             task.state = TaskState::Running { interrupted: true };
         }
     }
@@ -126,7 +131,7 @@ pub(super) fn shutdown(call: &Call) -> Outcome {
     if paused && !force {
         return Err(ApiError::failed("VM is paused - cannot shutdown"));
     }
-    if call.world().is_ha_managed(vmid) {
+    if call.pve_state().is_ha_managed(vmid) {
         return Ok(Reply::upid(ha::request_stop(&call.site, &call.node, vmid, &call.caller)));
     }
     let how = StopOptions {
@@ -192,12 +197,12 @@ pub(super) fn suspend(call: &Call) -> Outcome {
 /// lacks a privilege.
 fn state_storage(call: &Call) -> Result<String, ApiError> {
     let vmid = vmid(call);
-    let world = call.world();
-    if world.is_ha_managed(vmid) {
+    let pve_state = call.pve_state();
+    if pve_state.is_ha_managed(vmid) {
         return Err(ApiError::failed("Cannot suspend HA managed VM to disk"));
     }
-    world.check_vm(&call.caller, vmid, None, &["VM.Config.Disk"])?;
-    let options = &world.vm(&call.node, vmid)?.config;
+    pve_state.check_vm(&call.caller, vmid, None, &["VM.Config.Disk"])?;
+    let options = &pve_state.vm(&call.node, vmid)?.config;
     if options.keys().any(|key| key.starts_with("hostpci")) {
         return Err(ApiError::failed(
             "cannot suspend VM to disk due to passed-through PCI device(s), which lack the \
@@ -205,8 +210,8 @@ fn state_storage(call: &Call) -> Result<String, ApiError> {
         ));
     }
     let given = call.params.text("statestorage").map(str::to_owned);
-    let storage = given.unwrap_or_else(|| suspend::default_storage(&world, options));
-    world.check(&call.caller, &format!("/storage/{storage}"), &["Datastore.AllocateSpace"])?;
+    let storage = given.unwrap_or_else(|| suspend::default_storage(&pve_state, options));
+    pve_state.check(&call.caller, &format!("/storage/{storage}"), &["Datastore.AllocateSpace"])?;
     Ok(storage)
 }
 
@@ -216,7 +221,7 @@ pub(super) async fn resume(call: &Call) -> Outcome {
     // If another operation holds the lock until the timeout, the VM is treated as not suspended.
     let lock = call.site.locks.vm(vmid, CALL_LOCK_TIMEOUT).await;
     let is_suspended = lock.is_ok()
-        && call.world().vm(&call.node, vmid).is_ok_and(|vm| vm.lock() == Some("suspended"));
+        && call.pve_state().vm(&call.node, vmid).is_ok_and(|vm| vm.lock() == Some("suspended"));
     drop(lock);
     if !is_suspended {
         check_running(call)?;
@@ -262,7 +267,7 @@ fn timeout(call: &Call) -> Option<Duration> {
 
 fn check_running(call: &Call) -> Result<(), ApiError> {
     let vmid = vmid(call);
-    if is_running(&call.world(), &call.node, vmid)? {
+    if is_running(&call.pve_state(), &call.node, vmid)? {
         return Ok(());
     }
     Err(ApiError::failed(format!("VM {vmid} not running")))
@@ -270,7 +275,7 @@ fn check_running(call: &Call) -> Result<(), ApiError> {
 
 /// Whether the VM exists on this host and is paused.
 fn is_paused(call: &Call) -> bool {
-    let world = call.world();
-    let run = world.vm(&call.node, vmid(call)).ok().and_then(|vm| vm.run.as_ref());
+    let pve_state = call.pve_state();
+    let run = pve_state.vm(&call.node, vmid(call)).ok().and_then(|vm| vm.run.as_ref());
     run.is_some_and(|run| run.paused)
 }

@@ -7,6 +7,7 @@ use super::{move_disk, vmid};
 use crate::ApiError;
 use crate::call::{Call, Outcome, Reply};
 use crate::lock::CALL_LOCK_TIMEOUT;
+use crate::pve_state::{Caller, PveState, Vm, VolumeId};
 use crate::storage::{self, Feature};
 use crate::task::TaskHandle;
 use crate::vm::disk_creation::Worker;
@@ -14,7 +15,6 @@ use crate::vm::drive::{self, Drive};
 use crate::vm::update::ConfigUpdate;
 use crate::vm::volume_references::volume_of;
 use crate::vm::{boot, config};
-use crate::world::{Caller, Vm, VolumeId, World};
 
 /// Parsed request to reassign a disk to another VM.
 #[derive(Debug)]
@@ -44,15 +44,15 @@ pub(super) fn reassign(call: &Call) -> Outcome {
         target_digest: text("target-digest"),
     };
     {
-        let world = call.world();
-        world.check_vm(&call.caller, moving.target, None, &["VM.Config.Disk"])?;
+        let pve_state = call.pve_state();
+        pve_state.check_vm(&call.caller, moving.target, None, &["VM.Config.Disk"])?;
         if moving.vmid == moving.target {
             let text = "must be different than source VMID to reassign disk";
             return Err(ApiError::parameter("target-vmid", text));
         }
-        let volume = volume_of(&moving.check(&world)?)?;
+        let volume = volume_of(&moving.check(&pve_state)?)?;
         let path = format!("/storage/{}", volume.storage);
-        world.check(&call.caller, &path, &["Datastore.AllocateSpace"])?;
+        pve_state.check(&call.caller, &path, &["Datastore.AllocateSpace"])?;
     }
     let ReassignRequest { vmid, disk, target, target_disk, .. } = &moving;
     let id = format!("{vmid}-{disk}>{target}-{target_disk}");
@@ -64,11 +64,11 @@ pub(super) fn reassign(call: &Call) -> Outcome {
 
 impl ReassignRequest {
     /// Checks the request. Returns the drive with the options for the target VM. The drive still has its old volume id.
-    fn check(&self, world: &World) -> Result<Drive, ApiError> {
+    fn check(&self, pve_state: &PveState) -> Result<Drive, ApiError> {
         let (vmid, target, disk) = (self.vmid, self.target, &self.disk);
         let find = |id: u32, what: &str| -> Result<&Vm, ApiError> {
             let missing = || ApiError::failed(format!("could not find {what} {id}"));
-            world.vms.get(&id).ok_or_else(missing)
+            pve_state.vms.get(&id).ok_or_else(missing)
         };
         let (from, to) = (find(vmid, "VM")?, find(target, "target VM")?);
         if from.node != to.node {
@@ -77,7 +77,7 @@ impl ReassignRequest {
                 from.node, to.node
             )));
         }
-        let from = world.vm(&self.node, vmid)?;
+        let from = pve_state.vm(&self.node, vmid)?;
         config::check_lock(from)?;
         config::check_lock(to)?;
         if from.is_template() || to.is_template() {
@@ -96,10 +96,10 @@ impl ReassignRequest {
                 self.target_disk
             )));
         }
-        self.check_drive(world, from, value)
+        self.check_drive(pve_state, from, value)
     }
 
-    fn check_drive(&self, world: &World, from: &Vm, value: &str) -> Result<Drive, ApiError> {
+    fn check_drive(&self, pve_state: &PveState, from: &Vm, value: &str) -> Result<Drive, ApiError> {
         let drive = Drive::parse(&self.disk, value)
             .ok_or_else(|| ApiError::failed("failed to parse source disk - "))?;
         let file = drive.file();
@@ -107,7 +107,7 @@ impl ReassignRequest {
         let rejected = if drive.is_cdrom() && !drive.is_cloudinit() {
             "CD drive contents can't be moved to another VM".to_owned()
         } else if let Some(volume) = volume {
-            let can_rename = storage::can(world, &volume, Feature::Rename, None)?;
+            let can_rename = storage::can(pve_state, &volume, Feature::Rename, None)?;
             if move_disk::is_in_snapshots(from, &volume) {
                 "Can't move disk used by a snapshot to another VM".to_owned()
             } else if !can_rename {
@@ -131,24 +131,24 @@ impl ReassignRequest {
         let site = &task.site;
         let _source = site.locks.vm(self.vmid, CALL_LOCK_TIMEOUT).await?;
         let target = site.locks.vm(self.target, CALL_LOCK_TIMEOUT).await?;
-        let mut drive = self.check(&site.world())?;
+        let mut drive = self.check(&site.pve_state())?;
         task.log(format!(
             "reassign disk '{}' from VM '{}' as '{}' to VM '{}'",
             self.disk, self.vmid, self.target_disk, self.target
         ));
         task.wait(Work::Allocate).await.map_err(ApiError::failed)?;
         let renamed = {
-            let mut world = site.world();
+            let mut pve_state = site.pve_state();
             let volume = volume_of(&drive)?;
-            let renamed = storage::rename(&mut world, &self.node, &volume, self.target)?;
-            self.remove_from_source(world.vm_mut(&self.node, self.vmid)?);
+            let renamed = storage::rename(&mut pve_state, &self.node, &volume, self.target)?;
+            self.remove_from_source(pve_state.vm_mut(&self.node, self.vmid)?);
             renamed
         };
         task.log(format!("removing disk '{}' from VM '{}' config", self.disk, self.vmid));
         drive.set("file", renamed.to_string());
         if drive::is_unused(&self.target_disk) {
-            let mut world = site.world();
-            let vm = world.vm_mut(&self.node, self.target)?;
+            let mut pve_state = site.pve_state();
+            let vm = pve_state.vm_mut(&self.node, self.target)?;
             vm.config.insert(self.target_disk.clone(), drive.print());
             return Ok(());
         }

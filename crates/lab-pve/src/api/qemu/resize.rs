@@ -6,13 +6,13 @@ use super::vmid;
 use crate::ApiError;
 use crate::call::{Call, Outcome, Reply};
 use crate::lock::CALL_LOCK_TIMEOUT;
+use crate::pve_state::{Caller, PveState, VolumeId};
 use crate::schema;
 use crate::storage;
 use crate::task::TaskHandle;
 use crate::vm::config;
 use crate::vm::drive::Drive;
 use crate::vm::volume_references::{set_drive, volume_of};
-use crate::world::{Caller, VolumeId, World};
 
 /// Parsed request to resize a disk.
 #[derive(Debug)]
@@ -70,15 +70,15 @@ impl ResizeRequest {
     async fn run(&self, task: &TaskHandle) -> Result<(), ApiError> {
         let site = &task.site;
         let _guard = site.locks.vm(self.vmid, CALL_LOCK_TIMEOUT).await?;
-        let change = self.find_change(&site.world())?;
+        let change = self.find_change(&site.pve_state())?;
         let Some((mut drive, volume, bytes)) = change else { return Ok(()) };
         task.wait(Work::Allocate).await.map_err(ApiError::failed)?;
-        let mut world = site.world();
-        storage::resize(&mut world, &self.node, &volume, bytes)?;
+        let mut pve_state = site.pve_state();
+        storage::resize(&mut pve_state, &self.node, &volume, bytes)?;
         drive.set_size(bytes);
-        set_drive(world.vm_mut(&self.node, self.vmid)?, &drive);
-        let is_qcow2 = storage::name_of(&world, &volume)?.format == "qcow2";
-        drop(world);
+        set_drive(pve_state.vm_mut(&self.node, self.vmid)?, &drive);
+        let is_qcow2 = storage::name_of(&pve_state, &volume)?.format == "qcow2";
+        drop(pve_state);
         if is_qcow2 {
             task.log("Image resized.");
         }
@@ -86,9 +86,12 @@ impl ResizeRequest {
     }
 
     /// Drive, volume and new size in bytes; `None` if the disk already has the new size.
-    fn find_change(&self, world: &World) -> Result<Option<(Drive, VolumeId, u64)>, ApiError> {
+    fn find_change(
+        &self,
+        pve_state: &PveState,
+    ) -> Result<Option<(Drive, VolumeId, u64)>, ApiError> {
         let disk = &self.disk;
-        let vm = world.vm(&self.node, self.vmid)?;
+        let vm = pve_state.vm(&self.node, self.vmid)?;
         config::check_digest(vm, self.digest.as_deref())?;
         if !self.skip_lock {
             config::check_lock(vm)?;
@@ -97,14 +100,14 @@ impl ResizeRequest {
         let missing = || ApiError::failed(format!("disk '{disk}' does not exist"));
         let drive = Drive::parse(disk, value.ok_or_else(missing)?).ok_or_else(missing)?;
         let volume = volume_of(&drive)?;
-        storage::name_of(world, &volume)?;
+        storage::name_of(pve_state, &volume)?;
         if drive.is_cdrom() {
             return Err(ApiError::failed("you can't resize a cdrom"));
         }
         let path = format!("/storage/{}", volume.storage);
-        world.check(&self.caller, &path, &["Datastore.AllocateSpace"])?;
-        storage::activate(world, &self.node, &volume)?;
-        let info = storage::size_info(world, &self.node, &volume)?;
+        pve_state.check(&self.caller, &path, &["Datastore.AllocateSpace"])?;
+        storage::activate(pve_state, &self.node, &volume)?;
+        let info = storage::size_info(pve_state, &self.node, &volume)?;
         let size = info.map(|info| info.size).ok_or_else(|| {
             ApiError::failed(format!("Could not determine current size of volume '{volume}'"))
         })?;

@@ -14,7 +14,7 @@ pub(super) async fn send_key(call: &Call) -> Outcome {
     let vmid = vmid(call);
     let lock = call.site.locks.vm(vmid, CALL_LOCK_TIMEOUT).await;
     let _guard = lock.map_err(|timeout| ApiError::failed(timeout.to_string()))?;
-    if !call.world().vm(&call.node, vmid)?.is_running() {
+    if !call.pve_state().vm(&call.node, vmid)?.is_running() {
         return Err(ApiError::failed(format!("VM {vmid} not running")));
     }
     Ok(Reply::NULL)

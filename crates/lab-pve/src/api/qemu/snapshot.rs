@@ -5,15 +5,15 @@ use serde_json::{Map, Value as Json, json};
 use super::vmid;
 use crate::call::{Call, Outcome, Reply};
 use crate::lock::CALL_LOCK_TIMEOUT;
+use crate::pve_state::Snapshot;
 use crate::vm::config;
 use crate::vm::snapshots::{SnapshotOperation, check_saving_memory};
-use crate::world::Snapshot;
 use crate::{ApiError, Release};
 
 /// Answers `GET …/snapshot`: all snapshots, and at the end the entry `current` for the VM itself.
 pub(super) fn list(call: &Call) -> Outcome {
-    let world = call.world();
-    let vm = world.vm(&call.node, vmid(call))?;
+    let pve_state = call.pve_state();
+    let vm = pve_state.vm(&call.node, vmid(call))?;
     let mut list: Vec<Json> =
         vm.snapshots.iter().map(|(name, snapshot)| shown(name, snapshot)).collect();
     let mut current = Map::new();
@@ -67,7 +67,7 @@ pub(super) fn create(call: &Call) -> Outcome {
     let (node, vmid) = (call.node.clone(), vmid(call));
     let memory = call.params.flag("vmstate").unwrap_or_default();
     let description = call.params.text("description").map(str::to_owned);
-    check_saving_memory(&call.world().vm(&node, vmid)?.config, memory)?;
+    check_saving_memory(&call.pve_state().vm(&node, vmid)?.config, memory)?;
     let id = vmid.to_string();
     let upid = call.site.start(&call.node, "qmsnapshot", &id, &call.caller, |task| async move {
         let work = SnapshotOperation { task: &task, node: &node, vmid, name: &name };
@@ -93,7 +93,7 @@ pub(super) fn rollback(call: &Call) -> Outcome {
     let caller = call.caller.clone();
     let start = call.params.flag("start").unwrap_or_default();
     if start && call.release == Release::V9 {
-        call.world().check(&caller, &format!("/vms/{vmid}"), &["VM.PowerMgmt"])?;
+        call.pve_state().check(&caller, &format!("/vms/{vmid}"), &["VM.PowerMgmt"])?;
     }
     let id = vmid.to_string();
     let upid = call.site.start(&call.node, "qmrollback", &id, &call.caller, |task| async move {
@@ -108,8 +108,8 @@ pub(super) fn rollback(call: &Call) -> Outcome {
 }
 
 pub(super) fn get_config(call: &Call) -> Outcome {
-    let world = call.world();
-    let vm = world.vm(&call.node, vmid(call))?;
+    let pve_state = call.pve_state();
+    let vm = pve_state.vm(&call.node, vmid(call))?;
     let name = name(call);
     let snapshot = vm.snapshots.get(&name).ok_or_else(|| missing(&name))?;
     let mut shown = config::shown(call.release, &snapshot.config, "");
@@ -124,8 +124,8 @@ pub(super) async fn put_config(call: &Call) -> Outcome {
     let Some(description) = call.params.text("description") else { return Ok(Reply::NULL) };
     let vmid = vmid(call);
     let _guard = call.site.locks.vm(vmid, CALL_LOCK_TIMEOUT).await?;
-    let mut world = call.world();
-    let vm = world.vm_mut(&call.node, vmid)?;
+    let mut pve_state = call.pve_state();
+    let vm = pve_state.vm_mut(&call.node, vmid)?;
     config::check_lock(vm)?;
     let name = name(call);
     let snapshot = vm.snapshots.get_mut(&name).ok_or_else(|| missing(&name))?;

@@ -4,9 +4,9 @@ use super::vmid;
 use crate::ApiError;
 use crate::call::{Call, Outcome, Reply};
 use crate::lock::CALL_LOCK_TIMEOUT;
+use crate::pve_state::PveState;
 use crate::task::TaskHandle;
 use crate::vm::{config, template_disks};
-use crate::world::World;
 
 /// Parsed request to convert a VM or disk to a template.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ struct TemplateRequest {
 pub(super) fn template(call: &Call) -> Outcome {
     let disk = call.params.text("disk").map(str::to_owned);
     let template = TemplateRequest { node: call.node.clone(), vmid: vmid(call), disk };
-    template.check(&call.world())?;
+    template.check(&call.pve_state())?;
     let id = template.vmid.to_string();
     let upid = call.site.start(&call.node, "qmtemplate", &id, &call.caller, |task| async move {
         template.run(&task).await.map_err(|error| error.to_string())
@@ -29,8 +29,8 @@ pub(super) fn template(call: &Call) -> Outcome {
 }
 
 impl TemplateRequest {
-    fn check(&self, world: &World) -> Result<(), ApiError> {
-        let vm = world.vm(&self.node, self.vmid)?;
+    fn check(&self, pve_state: &PveState) -> Result<(), ApiError> {
+        let vm = pve_state.vm(&self.node, self.vmid)?;
         config::check_lock(vm)?;
         let rejected = if !vm.snapshots.is_empty() {
             "unable to create template, because VM contains snapshots"
@@ -47,10 +47,10 @@ impl TemplateRequest {
     async fn run(&self, task: &TaskHandle) -> Result<(), ApiError> {
         let site = &task.site;
         let _guard = site.locks.vm(self.vmid, CALL_LOCK_TIMEOUT).await?;
-        self.check(&site.world())?;
+        self.check(&site.pve_state())?;
         {
-            let mut world = site.world();
-            let vm = world.vm_mut(&self.node, self.vmid)?;
+            let mut pve_state = site.pve_state();
+            let vm = pve_state.vm_mut(&self.node, self.vmid)?;
             vm.config.insert("template".to_owned(), "1".to_owned());
         }
         template_disks::convert(task, &self.node, self.vmid, self.disk.as_deref()).await

@@ -5,27 +5,28 @@ use serde_json::{Map, Value as Json, json};
 use super::vmid;
 use crate::Release;
 use crate::call::{Call, Outcome, Reply};
+use crate::pve_state::{Config, PveState, Run, Vm};
 use crate::schema::{self, FormatName};
 use crate::vm::drive::{self, Drive};
 use crate::vm::memory;
 use crate::vm::power::agent_is_enabled;
 use crate::vm::{boot, machine};
-use crate::world::{Config, Run, Vm, World};
 
 /// Status of a VM as JSON.
 type Status = Map<String, Json>;
 
 pub(super) fn all(call: &Call) -> Outcome {
     let full = call.params.flag("full").unwrap_or_default();
-    let world = call.world();
-    let seen = world.vms.iter().filter(|(vmid, vm)| {
-        vm.node == call.node && world.allowed(&call.caller, &format!("/vms/{vmid}"), &["VM.Audit"])
+    let pve_state = call.pve_state();
+    let seen = pve_state.vms.iter().filter(|(vmid, vm)| {
+        vm.node == call.node
+            && pve_state.allowed(&call.caller, &format!("/vms/{vmid}"), &["VM.Audit"])
     });
     let list: Vec<Json> = seen
         .map(|(vmid, vm)| {
-            let mut status = status(&world, *vmid, vm, call.now());
+            let mut status = status(&pve_state, *vmid, vm, call.now());
             if full {
-                add_details(&mut status, &world, *vmid, vm);
+                add_details(&mut status, &pve_state, *vmid, vm);
             }
             Json::Object(status)
         })
@@ -35,13 +36,13 @@ pub(super) fn all(call: &Call) -> Outcome {
 
 pub(super) fn current(call: &Call) -> Outcome {
     let vmid = vmid(call);
-    let world = call.world();
-    let vm = world.vm(&call.node, vmid)?;
-    let mut status = status(&world, vmid, vm, call.now());
-    add_details(&mut status, &world, vmid, vm);
-    status.insert("ha".to_owned(), ha(&world, vmid));
+    let pve_state = call.pve_state();
+    let vm = pve_state.vm(&call.node, vmid)?;
+    let mut status = status(&pve_state, vmid, vm, call.now());
+    add_details(&mut status, &pve_state, vmid, vm);
+    status.insert("ha".to_owned(), ha(&pve_state, vmid));
     if let Some(vga) = vm.config.get("vga") {
-        let format = schema::format(world.release, FormatName::Vga);
+        let format = schema::format(pve_state.release, FormatName::Vga);
         let fields = format.parse(vga).unwrap_or_default();
         let kind = fields.get("type").unwrap_or_default();
         if kind.starts_with("virtio") || kind.starts_with("qxl") {
@@ -49,7 +50,7 @@ pub(super) fn current(call: &Call) -> Outcome {
         }
         status.insert("clipboard".to_owned(), json!(fields.get("clipboard")));
     }
-    if agent_is_enabled(&world, &vm.config) {
+    if agent_is_enabled(&pve_state, &vm.config) {
         status.insert("agent".to_owned(), json!(1));
     }
     Ok(Reply::Data(Json::Object(status)))
@@ -83,7 +84,7 @@ pub(super) fn index() -> Outcome {
 
 /// Answers `GET …/{vmid}/status`: index of the power calls.
 pub(super) fn status_index(call: &Call) -> Outcome {
-    call.world().vm(&call.node, vmid(call))?;
+    call.pve_state().vm(&call.node, vmid(call))?;
     folders(&["current", "start", "stop", "reset", "shutdown", "suspend", "reboot"])
 }
 
@@ -92,13 +93,13 @@ fn folders(names: &[&str]) -> Outcome {
 }
 
 /// Status fields that Proxmox returns without querying QEMU.
-fn status(world: &World, vmid: u32, vm: &Vm, now: u64) -> Status {
+fn status(pve_state: &PveState, vmid: u32, vm: &Vm, now: u64) -> Status {
     let config = &vm.config;
     let number = |key: &str| config.get(key).and_then(|value| value.parse::<u64>().ok());
     let cores = number("sockets").unwrap_or(1).saturating_mul(number("cores").unwrap_or(1));
-    let most = world.hosts.get(&vm.node).map_or(u64::MAX, |host| u64::from(host.cores));
+    let most = pve_state.hosts.get(&vm.node).map_or(u64::MAX, |host| u64::from(host.cores));
     let name = config.get("name").cloned().unwrap_or_else(|| format!("VM {vmid}"));
-    let memory = memory::mib(world, config.get("memory").map(String::as_str)) << 20;
+    let memory = memory::mib(pve_state, config.get("memory").map(String::as_str)) << 20;
     let run = vm.run.as_ref();
     let mut status = Status::new();
     let mut add = |key: &str, value: Json| status.insert(key.to_owned(), value);
@@ -119,7 +120,7 @@ fn status(world: &World, vmid: u32, vm: &Vm, now: u64) -> Status {
         add("balloon_min", json!(balloon << 20));
         add("shares", json!(number("shares").unwrap_or(1000)));
     }
-    if world.release == Release::V9 {
+    if pve_state.release == Release::V9 {
         add("memhost", json!(load.memory));
         let pressures = ["cpusome", "cpufull", "iosome", "iofull", "memorysome", "memoryfull"];
         for name in pressures.iter().filter(|_| run.is_some()) {
@@ -144,7 +145,7 @@ fn status(world: &World, vmid: u32, vm: &Vm, now: u64) -> Status {
 }
 
 /// Adds the status fields for which Proxmox queries QEMU.
-fn add_details(status: &mut Status, world: &World, vmid: u32, vm: &Vm) {
+fn add_details(status: &mut Status, pve_state: &PveState, vmid: u32, vm: &Vm) {
     let mut add = |key: &str, value: Json| status.insert(key.to_owned(), value);
     add("diskread", json!(0));
     add("diskwrite", json!(0));
@@ -153,8 +154,8 @@ fn add_details(status: &mut Status, world: &World, vmid: u32, vm: &Vm) {
         return;
     };
     add("qmpstatus", json!(if run.paused { "paused" } else { "running" }));
-    add("running-machine", json!(machine::running(world.release, run.config.get("machine"))));
-    add("running-qemu", json!(world.release.qemu()));
+    add("running-machine", json!(machine::running(pve_state.release, run.config.get("machine"))));
+    add("running-qemu", json!(pve_state.release.qemu()));
     let mut blocks = Status::new();
     for drive in drive::drives(&run.config) {
         blocks.insert(drive.key, json!({ "rd_bytes": 0, "wr_bytes": 0 }));
@@ -201,13 +202,13 @@ fn boot_disk_size(config: &Config) -> u64 {
     disk.and_then(|disk| disk.size()).unwrap_or_default()
 }
 
-fn ha(world: &World, vmid: u32) -> Json {
-    let Some(options) = world.ha.resources.get(&format!("vm:{vmid}")) else {
+fn ha(pve_state: &PveState, vmid: u32) -> Json {
+    let Some(options) = pve_state.ha.resources.get(&format!("vm:{vmid}")) else {
         return json!({ "managed": 0 });
     };
     let mut shown = Status::new();
     shown.insert("managed".to_owned(), json!(1));
     shown.extend(options.iter().map(|(key, value)| (key.clone(), json!(value))));
-    shown.insert("state".to_owned(), json!(world.ha_state(vmid).unwrap_or("started")));
+    shown.insert("state".to_owned(), json!(pve_state.ha_state(vmid).unwrap_or("started")));
     Json::Object(shown)
 }

@@ -10,7 +10,7 @@ use super::options::{
 };
 use super::status::VIEW_PRIVILEGES;
 use crate::call::{Call, Outcome, Reply};
-use crate::world::{Storage, StorageKind, World};
+use crate::pve_state::{PveState, Storage, StorageKind};
 use crate::{ApiError, digest};
 
 /// Capacity in bytes of a storage that a client adds. The API has no parameter for the capacity.
@@ -34,13 +34,13 @@ fn section(storage: &Storage) -> BTreeMap<String, String> {
     section
 }
 
-fn current_digest(world: &World) -> String {
+fn current_digest(pve_state: &PveState) -> String {
     let sections: BTreeMap<_, _> =
-        world.storages.iter().map(|(id, storage)| (id.clone(), section(storage))).collect();
+        pve_state.storages.iter().map(|(id, storage)| (id.clone(), section(storage))).collect();
     digest::of_sections(&sections)
 }
 
-fn entry(world: &World, id: &str, storage: &Storage) -> Json {
+fn entry(pve_state: &PveState, id: &str, storage: &Storage) -> Json {
     let mut entry: Map<String, Json> = section(storage)
         .into_iter()
         .map(|(option, value)| match value.parse::<i64>() {
@@ -49,24 +49,24 @@ fn entry(world: &World, id: &str, storage: &Storage) -> Json {
         })
         .collect();
     entry.insert("storage".into(), json!(id));
-    entry.insert("digest".into(), json!(current_digest(world)));
+    entry.insert("digest".into(), json!(current_digest(pve_state)));
     Json::Object(entry)
 }
 
 pub(super) fn list(call: &Call) -> Outcome {
-    let world = call.world();
+    let pve_state = call.pve_state();
     let kind = call.params.text("type");
-    let shown = world.storages.iter().filter(|(id, storage)| {
-        world.allowed_any(&call.caller, &format!("/storage/{id}"), &VIEW_PRIVILEGES)
+    let shown = pve_state.storages.iter().filter(|(id, storage)| {
+        pve_state.allowed_any(&call.caller, &format!("/storage/{id}"), &VIEW_PRIVILEGES)
             && kind.is_none_or(|kind| kind == storage.kind.name())
     });
-    data(shown.map(|(id, storage)| entry(&world, id, storage)).collect::<Vec<_>>())
+    data(shown.map(|(id, storage)| entry(&pve_state, id, storage)).collect::<Vec<_>>())
 }
 
 pub(super) fn read(call: &Call) -> Outcome {
-    let world = call.world();
+    let pve_state = call.pve_state();
     let id = call.params.text("storage").unwrap_or_default();
-    data(entry(&world, id, world.storage(id)?))
+    data(entry(&pve_state, id, pve_state.storage(id)?))
 }
 
 pub(super) fn create(call: &Call) -> Outcome {
@@ -107,12 +107,12 @@ pub(super) fn create(call: &Call) -> Outcome {
         volumes: BTreeMap::new(),
     };
     set(&mut storage, given, &call.node)?;
-    let mut world = call.world();
-    if world.storages.contains_key(id) {
+    let mut pve_state = call.pve_state();
+    if pve_state.storages.contains_key(id) {
         let error = ApiError::failed(format!("storage ID '{id}' already defined"));
         return prefix_error("create storage failed", Err(error));
     }
-    world.storages.insert(id.to_owned(), storage);
+    pve_state.storages.insert(id.to_owned(), storage);
     data(json!({ "storage": id, "type": kind.name() }))
 }
 
@@ -170,9 +170,9 @@ pub(super) fn update(call: &Call) -> Outcome {
 }
 
 fn change(call: &Call, id: &str) -> Result<StorageKind, ApiError> {
-    let mut world = call.world();
-    digest::check_unchanged(&current_digest(&world), call.params.text("digest"))?;
-    let kind = world.storage(id)?.kind;
+    let mut pve_state = call.pve_state();
+    digest::check_unchanged(&current_digest(&pve_state), call.params.text("digest"))?;
+    let kind = pve_state.storage(id)?.kind;
     let given = given(call);
     for option in given.keys() {
         let text = match rule(call.release, kind, option) {
@@ -195,7 +195,7 @@ fn change(call: &Call, id: &str) -> Result<StorageKind, ApiError> {
         };
         return Err(ApiError::failed(text));
     }
-    let Some(storage) = world.storages.get_mut(id) else { return Ok(kind) };
+    let Some(storage) = pve_state.storages.get_mut(id) else { return Ok(kind) };
     let mut changed = storage.clone();
     for option in gone {
         match option {
@@ -217,12 +217,12 @@ fn change(call: &Call, id: &str) -> Result<StorageKind, ApiError> {
 /// stay on disk, but are no longer accessible.
 pub(super) fn delete(call: &Call) -> Outcome {
     let id = call.params.text("storage").unwrap_or_default();
-    let mut world = call.world();
-    prefix_error("delete storage failed", world.storage(id).map(drop))?;
-    world.storages.remove(id);
+    let mut pve_state = call.pve_state();
+    prefix_error("delete storage failed", pve_state.storage(id).map(drop))?;
+    pve_state.storages.remove(id);
     let path = format!("/storage/{id}");
-    world.access.acl.retain(|entry| entry.path != path);
-    for pool in world.pools.values_mut() {
+    pve_state.access.acl.retain(|entry| entry.path != path);
+    for pool in pve_state.pools.values_mut() {
         pool.storages.remove(id);
     }
     Ok(Reply::NULL)

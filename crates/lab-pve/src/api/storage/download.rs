@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
 use serde_json::{Map, json};
-use talmox_lab_environment::fetch::{Method, Response};
+use talmox_lab_environment::fetch::{FetchMethod, Response};
 
 use super::super::reply::data;
 use super::new_file::{CheckedFile, FileTarget, compare, mismatch_text};
@@ -16,9 +16,9 @@ use crate::ApiError;
 use crate::blob::BlobId;
 use crate::call::{Call, Outcome, Reply};
 use crate::image::DiskImage;
+use crate::pve_state::{ContentType, TaskState};
 use crate::site::Site;
 use crate::task::TaskHandle;
-use crate::world::{ContentType, TaskState};
 
 /// Parsed request to download a file.
 #[derive(Clone, Debug)]
@@ -31,9 +31,9 @@ struct DownloadRequest {
 
 pub(super) fn answer(call: &Call) -> Outcome {
     let target = {
-        let world = call.world();
+        let pve_state = call.pve_state();
         let id = call.params.text("storage").unwrap_or_default();
-        let storage = world.storage_on(id, &call.node)?;
+        let storage = pve_state.storage_on(id, &call.node)?;
         if !storage.kind.has_files() {
             let kind = storage.kind.name();
             return Err(ApiError::failed(format!(
@@ -84,7 +84,7 @@ async fn download(task: TaskHandle, order: DownloadRequest) -> Result<(), String
 
 /// Whether a file with this name and the expected checksum exists. Any other file with this name is an error.
 async fn is_already_stored(task: &TaskHandle, target: &FileTarget) -> Result<bool, String> {
-    let existing = target.existing(&task.site.world()).cloned();
+    let existing = target.existing(&task.site.pve_state()).cloned();
     let Some(existing) = existing else { return Ok(false) };
     let Some((algorithm, expected)) = target.checksum.clone() else {
         return Err(format!("refusing to override existing file '{}'", target.path));
@@ -107,7 +107,7 @@ async fn is_already_stored(task: &TaskHandle, target: &FileTarget) -> Result<boo
 
 async fn get(task: &TaskHandle, order: &DownloadRequest, blob: &BlobId) -> Result<(), String> {
     let site = Arc::clone(&task.site);
-    let pid = site.world().tasks.get(&task.upid).map_or(0, |task| task.pid);
+    let pid = site.pve_state().tasks.get(&task.upid).map_or(0, |task| task.pid);
     let temporary = format!("{}.tmp_dwnl.{pid}", order.target.path);
     let path = site.blobs.path(blob);
     let fetching = {
@@ -123,7 +123,7 @@ async fn get(task: &TaskHandle, order: &DownloadRequest, blob: &BlobId) -> Resul
         tokio::task::spawn_blocking(move || check(&task, &order, &path, &temporary))
     };
     let (length, image) = checking.await.map_err(|error| error.to_string())??;
-    if !target.has_room(&site.world(), length) {
+    if !target.has_room(&site.pve_state(), length) {
         return Err("unable to rename temporary file: No space left on device".to_owned());
     }
     target.put(&site, &CheckedFile { blob: blob.clone(), length, image });
@@ -143,7 +143,7 @@ fn fetch(
     let mut response = site
         .environment
         .outside
-        .fetch(Method::Get, &order.url, order.verify)
+        .fetch(FetchMethod::Get, &order.url, order.verify)
         .map_err(|error| failed(&error.in_wgets_words()))?;
     let Response { status, reason, .. } = &response;
     task.log(format!("HTTP request sent, awaiting response... {status} {reason}"));
@@ -165,7 +165,7 @@ fn fetch(
             Err(_) => return Err(failed("exit code 4")),
         };
         total += u64::try_from(length).unwrap_or_default();
-        if !order.target.has_room(&site.world(), total) {
+        if !order.target.has_room(&site.pve_state(), total) {
             return Err(failed(&format!(
                 "Cannot write to '{temporary}' (No space left on device)."
             )));
@@ -178,8 +178,8 @@ fn fetch(
 }
 
 fn is_interrupted(site: &Site, upid: &str) -> bool {
-    let world = site.world();
-    let state = world.tasks.get(upid).map(|task| &task.state);
+    let pve_state = site.pve_state();
+    let state = pve_state.tasks.get(upid).map(|task| &task.state);
     matches!(state, Some(TaskState::Running { interrupted: true }))
 }
 
@@ -242,7 +242,7 @@ pub(super) async fn metadata(call: Call) -> Outcome {
     let asking = {
         let (site, url) = (Arc::clone(&call.site), url.clone());
         tokio::task::spawn_blocking(move || {
-            site.environment.outside.fetch(Method::Head, &url, verify)
+            site.environment.outside.fetch(FetchMethod::Head, &url, verify)
         })
     };
     let answer = asking.await.map_err(|error| ApiError::failed(error.to_string()))?;

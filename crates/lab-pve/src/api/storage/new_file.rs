@@ -10,9 +10,9 @@ use crate::blob::BlobId;
 use crate::call::Call;
 use crate::checksum::ChecksumAlgorithm;
 use crate::image::{DiskImage, ImageFormat};
+use crate::pve_state::{Backing, ContentType, PveState, Storage, Volume};
 use crate::site::Site;
 use crate::storage::{VolumeName, check_file_name, folder, normalise, room};
-use crate::world::{Backing, ContentType, Storage, Volume, World};
 
 /// Storage, content type and file name of an uploaded or downloaded file.
 #[derive(Clone, Debug)]
@@ -51,14 +51,14 @@ impl FileTarget {
     }
 
     /// Existing volume with the same name, if there is one.
-    pub(super) fn existing<'a>(&self, world: &'a World) -> Option<&'a Volume> {
-        world.storages.get(&self.storage)?.volume(&self.node, &self.key())
+    pub(super) fn existing<'a>(&self, pve_state: &'a PveState) -> Option<&'a Volume> {
+        pve_state.storages.get(&self.storage)?.volume(&self.node, &self.key())
     }
 
     /// Whether the storage has room for `bytes`. The space of the file that would be replaced counts as free.
-    pub(super) fn has_room(&self, world: &World, bytes: u64) -> bool {
-        let freed = self.existing(world).map_or(0, |volume| volume.used);
-        world
+    pub(super) fn has_room(&self, pve_state: &PveState, bytes: u64) -> bool {
+        let freed = self.existing(pve_state).map_or(0, |volume| volume.used);
+        pve_state
             .storages
             .get(&self.storage)
             .is_some_and(|storage| bytes <= room(storage, &self.node).saturating_add(freed))
@@ -82,7 +82,7 @@ impl FileTarget {
             protected: false,
             executable: false,
         };
-        if let Some(storage) = site.world().storages.get_mut(&self.storage) {
+        if let Some(storage) = site.pve_state().storages.get_mut(&self.storage) {
             storage.put(&self.node, self.key(), volume);
         }
     }
@@ -102,7 +102,7 @@ impl FileTarget {
                 Err(text) => return Ok(Err(text)),
             },
         };
-        let name = VolumeName::parse(crate::world::StorageKind::Dir, &self.key());
+        let name = VolumeName::parse(crate::pve_state::StorageKind::Dir, &self.key());
         let expected = match (self.content, name.map(|name| name.format)) {
             (ContentType::Iso, _) => None,
             (ContentType::Import, Ok("ova")) => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::world::{ContentType, StorageKind};
+use crate::pve_state::{ContentType, StorageKind};
 use crate::{ApiError, Release};
 
 /// When an option of a storage may be set.

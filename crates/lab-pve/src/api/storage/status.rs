@@ -6,8 +6,8 @@ use super::super::index;
 use super::super::reply::{data, flag};
 use super::options::content_list;
 use crate::call::{Call, Outcome};
+use crate::pve_state::{ContentType, Storage};
 use crate::storage::{default_format, formats};
-use crate::world::{ContentType, Storage};
 use crate::{ApiError, Release};
 
 /// Privileges to see a storage. One of them is sufficient.
@@ -46,7 +46,7 @@ fn used_fraction(total: u64, used: u64) -> f64 {
 }
 
 pub(super) fn list(call: &Call) -> Outcome {
-    let world = call.world();
+    let pve_state = call.pve_state();
     let wanted = call.params.list("content");
     let wanted: Vec<_> = wanted.into_iter().filter_map(ContentType::parse).collect();
     let by_content = |storage: &Storage| {
@@ -56,7 +56,7 @@ pub(super) fn list(call: &Call) -> Outcome {
     };
     let one = call.params.text("storage");
     if let Some(id) = one
-        && !world.storages.get(id).is_some_and(by_content)
+        && !pve_state.storages.get(id).is_some_and(by_content)
     {
         return Err(ApiError::parameter("storage", "No such storage."));
     }
@@ -64,11 +64,11 @@ pub(super) fn list(call: &Call) -> Outcome {
         call.params.text("target").filter(|target| ![&call.node, "localhost"].contains(target));
     let only_enabled = call.params.flag("enabled") == Some(true);
     let mut shown = vec![];
-    for (id, storage) in &world.storages {
+    for (id, storage) in &pve_state.storages {
         let hidden = !by_content(storage)
             || one.is_some_and(|one| one != id)
             || only_enabled && storage.disabled
-            || !world.allowed_any(&call.caller, &format!("/storage/{id}"), &VIEW_PRIVILEGES);
+            || !pve_state.allowed_any(&call.caller, &format!("/storage/{id}"), &VIEW_PRIVILEGES);
         let unreachable = target.is_some_and(|target| {
             !storage.shared || !storage.is_on(&call.node) || !storage.is_on(target)
         });
@@ -87,9 +87,9 @@ pub(super) fn list(call: &Call) -> Outcome {
 }
 
 pub(super) fn read(call: &Call) -> Outcome {
-    let world = call.world();
+    let pve_state = call.pve_state();
     let id = call.params.text("storage").unwrap_or_default();
-    let storage = world.storages.get(id);
+    let storage = pve_state.storages.get(id);
     let storage = storage.ok_or_else(|| ApiError::parameter("storage", "No such storage."))?;
     data(entry(storage, &call.node, false))
 }

@@ -9,9 +9,9 @@ use crate::task::TaskHandle;
 
 pub(super) fn answer(call: &Call, file: Option<Upload>) -> Outcome {
     let target = {
-        let world = call.world();
+        let pve_state = call.pve_state();
         let id = call.params.text("storage").unwrap_or_default();
-        let storage = world.storage_on(id, &call.node)?;
+        let storage = pve_state.storage_on(id, &call.node)?;
         if !storage.kind.has_files() {
             let kind = storage.kind.name();
             return Err(ApiError::failed(format!("can't upload to storage type '{kind}'")));
@@ -26,7 +26,7 @@ pub(super) fn answer(call: &Call, file: Option<Upload>) -> Outcome {
             return Err(ApiError::failed(text));
         }
         // Proxmox copies the file by ssh if another host received it. This fails if the target host is offline.
-        if let Some(host) = world.hosts.get(&call.node).filter(|host| !host.online) {
+        if let Some(host) = pve_state.hosts.get(&call.node).filter(|host| !host.online) {
             let command =
                 format!("/usr/bin/ssh {} -- /usr/sbin/pvesm status --storage {id}", host.ip);
             return Err(ApiError::failed(format!(
@@ -83,7 +83,7 @@ async fn store(task: &TaskHandle, target: &FileTarget, upload: &Upload) -> Resul
         task.log(format!("command: /usr/bin/scp -p -- {temporary} {node}:{path}"));
     }
     task.wait(Work::Copy { bytes: *length }).await?;
-    if !target.has_room(&task.site.world(), *length) {
+    if !target.has_room(&task.site.pve_state(), *length) {
         let text = format!("cp: error writing '{path}': No space left on device");
         return Err(format!("import failed: {text}"));
     }

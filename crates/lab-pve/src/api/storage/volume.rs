@@ -7,10 +7,10 @@ use super::super::reply::{data, flag};
 use crate::ApiError;
 use crate::call::{Call, Outcome, Reply};
 use crate::lock::LockGuard;
+use crate::pve_state::{ContentType, StorageKind, TaskState, VolumeId};
 use crate::site::Site;
 use crate::storage::{self, Allocation, check_access, name_of, path_of, size_info};
 use crate::task::TaskHandle;
-use crate::world::{ContentType, StorageKind, TaskState, VolumeId};
 
 /// Volume id in the path of a call, which may omit the storage.
 fn volume_id(call: &Call) -> Result<VolumeId, ApiError> {
@@ -68,11 +68,11 @@ pub(super) async fn allocate(call: Call) -> Outcome {
     }
     let id = call.params.text("storage").unwrap_or_default();
     let vmid = call.params.number("vmid").and_then(|vmid| u32::try_from(vmid).ok());
-    let shared = call.world().storage_on(id, &call.node)?.shared;
+    let shared = call.pve_state().storage_on(id, &call.node)?.shared;
     let _guard = lock(&call.site, &call.node, id, shared).await?;
     call.site.wait(Work::Allocate, id).await;
     let volume = storage::alloc(
-        &mut call.world(),
+        &mut call.pve_state(),
         &Allocation {
             node: &call.node,
             storage: id,
@@ -88,10 +88,10 @@ pub(super) async fn allocate(call: Call) -> Outcome {
 
 pub(super) fn read(call: &Call) -> Outcome {
     let id = volume_id(call)?;
-    let world = call.world();
-    check_access(&world, &call.caller, None, &id)?;
-    let path = path_of(&world, &id)?;
-    let info = size_info(&world, &call.node, &id)?.ok_or_else(|| {
+    let pve_state = call.pve_state();
+    check_access(&pve_state, &call.caller, None, &id)?;
+    let path = path_of(&pve_state, &id)?;
+    let info = size_info(&pve_state, &call.node, &id)?.ok_or_else(|| {
         ApiError::failed(format!("volume_size_info on '{id}' failed - no format"))
     })?;
     if info.size == 0 && info.format != "subvol" {
@@ -102,8 +102,8 @@ pub(super) fn read(call: &Call) -> Outcome {
     entry.insert("path".into(), json!(path));
     entry.insert("size".into(), json!(info.size));
     entry.insert("used".into(), json!(info.used));
-    if name_of(&world, &id)?.content == ContentType::Backup
-        && let Some(volume) = storage::find(&world, &call.node, &id)?
+    if name_of(&pve_state, &id)?.content == ContentType::Backup
+        && let Some(volume) = storage::find(&pve_state, &call.node, &id)?
     {
         entry.insert("notes".into(), json!(volume.notes.as_deref().unwrap_or_default()));
         entry.insert("protected".into(), flag(volume.protected));
@@ -114,10 +114,10 @@ pub(super) fn read(call: &Call) -> Outcome {
 /// Answers `PUT …/content/{volume}`. Only backups can have notes and protection.
 pub(super) fn update(call: &Call) -> Outcome {
     let id = volume_id(call)?;
-    let mut world = call.world();
-    check_access(&world, &call.caller, None, &id)?;
-    let kind = world.storage(&id.storage)?.kind;
-    let name = name_of(&world, &id)?;
+    let mut pve_state = call.pve_state();
+    check_access(&pve_state, &call.caller, None, &id)?;
+    let kind = pve_state.storage(&id.storage)?.kind;
+    let name = name_of(&pve_state, &id)?;
     for attribute in ["notes", "protected"] {
         if !call.params.has(attribute) {
             continue;
@@ -125,7 +125,7 @@ pub(super) fn update(call: &Call) -> Outcome {
         if !kind.has_files() || name.content != ContentType::Backup {
             return Err(ApiError::failed(unsupported(kind, attribute)));
         }
-        let storage = world.storages.get_mut(&id.storage);
+        let storage = pve_state.storages.get_mut(&id.storage);
         let volume = storage.and_then(|it| it.volume_mut(&call.node, &name.key(kind)));
         let Some(volume) = volume else { continue };
         match attribute {
@@ -161,15 +161,15 @@ fn unsupported(kind: StorageKind, attribute: &str) -> String {
 pub(super) async fn delete(call: Call) -> Outcome {
     let id = volume_id(&call)?;
     let owner = {
-        let world = call.world();
-        let name = name_of(&world, &id)?;
+        let pve_state = call.pve_state();
+        let name = name_of(&pve_state, &id)?;
         let path = format!("/storage/{}", id.storage);
         match (name.content, name.owner) {
             (ContentType::Backup, Some(owner)) => {
-                world.check(&call.caller, &path, &["Datastore.AllocateSpace"])?;
-                world.check(&call.caller, &format!("/vms/{owner}"), &["VM.Backup"])?;
+                pve_state.check(&call.caller, &path, &["Datastore.AllocateSpace"])?;
+                pve_state.check(&call.caller, &format!("/vms/{owner}"), &["VM.Backup"])?;
             }
-            _ => world.check(&call.caller, &path, &["Datastore.Allocate"])?,
+            _ => pve_state.check(&call.caller, &path, &["Datastore.Allocate"])?,
         }
         name.owner
     };
@@ -183,7 +183,7 @@ pub(super) async fn delete(call: Call) -> Outcome {
     // result instead of the UPID.
     for _ in 0..delay {
         call.site.clock.sleep(std::time::Duration::from_secs(1)).await;
-        let state = call.world().tasks.get(&upid).map(|task| task.state.clone());
+        let state = call.pve_state().tasks.get(&upid).map(|task| task.state.clone());
         match state {
             Some(TaskState::Stopped { exit, .. }) if exit == "OK" => return Ok(Reply::NULL),
             Some(TaskState::Stopped { exit, .. }) if exit.starts_with("WARNINGS") => {
@@ -197,10 +197,10 @@ pub(super) async fn delete(call: Call) -> Outcome {
 }
 
 async fn remove(task: &TaskHandle, node: &str, id: &VolumeId) -> Result<(), ApiError> {
-    let shared = task.site.world().storage_on(&id.storage, node)?.shared;
+    let shared = task.site.pve_state().storage_on(&id.storage, node)?.shared;
     let _guard = lock(&task.site, node, &id.storage, shared).await?;
     task.wait(Work::Allocate).await.map_err(ApiError::failed)?;
-    storage::free(&mut task.site.world(), node, id)?;
+    storage::free(&mut task.site.pve_state(), node, id)?;
     task.log(format!("Removed volume '{id}'"));
     Ok(())
 }

@@ -4,14 +4,14 @@ use serde_json::{Map, Value as Json, json};
 
 use super::super::reply::{data, flag};
 use crate::call::{Call, Outcome};
+use crate::pve_state::{ContentType, Storage, StorageKind, Volume, VolumeId};
 use crate::storage::{VolumeName, check_access, full_name};
-use crate::world::{ContentType, Storage, StorageKind, Volume, VolumeId};
 
 /// Answers with the volumes that the caller may read, sorted by name.
 pub(super) fn answer(call: &Call) -> Outcome {
-    let world = call.world();
+    let pve_state = call.pve_state();
     let id = call.params.text("storage").unwrap_or_default();
-    let storage = world.storage_on(id, &call.node)?;
+    let storage = pve_state.storage_on(id, &call.node)?;
     let wanted = call.params.text("content");
     let owner = call.params.number("vmid").and_then(|vmid| u32::try_from(vmid).ok());
     let mut shown = vec![];
@@ -23,7 +23,7 @@ pub(super) fn answer(call: &Call) -> Outcome {
         let of_owner = matches!(name.content, ContentType::Snippets | ContentType::Import)
             || owner.is_none_or(|owner| name.owner == Some(owner));
         let volume_id = VolumeId::new(id, full_name(storage.kind, key, volume));
-        let readable = check_access(&world, &call.caller, None, &volume_id).is_ok();
+        let readable = check_access(&pve_state, &call.caller, None, &volume_id).is_ok();
         if of_type && of_owner && readable {
             let sorted_by = volume_id.to_string().to_lowercase();
             shown.push((sorted_by, entry(storage, &volume_id, &name, volume)));

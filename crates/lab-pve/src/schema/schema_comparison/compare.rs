@@ -28,8 +28,8 @@ pub(super) fn differences(facts: &ApiSchema, endpoint: &Endpoint) -> Vec<String>
     let names: BTreeSet<String> = method.properties().keys().cloned().collect();
     found.names(&place, &names, &names_of(&endpoint.parameters));
     for (name, property) in method.properties() {
-        if let Some(ours) = lookup(&endpoint.parameters, name) {
-            found.property(facts, &format!("{place} {name}"), property, ours);
+        if let Some(own) = lookup(&endpoint.parameters, name) {
+            found.property(facts, &format!("{place} {name}"), property, own);
         }
     }
     found.0
@@ -55,59 +55,59 @@ impl Differences {
         &mut self,
         place: &str,
         what: &str,
-        theirs: &T,
-        ours: &T,
+        expected: &T,
+        own: &T,
     ) {
-        if theirs != ours {
-            self.0.push(format!("{place}: {what} is {theirs:?}, not {ours:?}"));
+        if expected != own {
+            self.0.push(format!("{place}: {what} is {expected:?}, not {own:?}"));
         }
     }
 
-    fn names(&mut self, place: &str, theirs: &BTreeSet<String>, ours: &BTreeSet<String>) {
-        let missing = theirs.difference(ours).map(|name| format!("{place} {name}: is missing"));
+    fn names(&mut self, place: &str, expected: &BTreeSet<String>, own: &BTreeSet<String>) {
+        let missing = expected.difference(own).map(|name| format!("{place} {name}: is missing"));
         let extra =
-            ours.difference(theirs).map(|name| format!("{place} {name}: is not in the schema"));
+            own.difference(expected).map(|name| format!("{place} {name}: is not in the schema"));
         self.0.extend(missing.chain(extra));
     }
 
-    fn property(&mut self, facts: &ApiSchema, place: &str, theirs: &Value, ours: &Property) {
-        let kind = theirs["type"].as_str().unwrap();
-        self.unless_equal(place, "type", &kind, &ours.kind.name());
-        let required = !theirs.get("optional").is_some_and(is_true);
-        self.unless_equal(place, "required", &required, &ours.required);
-        self.unless_equal(place, "minimum", &limit(theirs, "minimum"), &ours.least);
-        self.unless_equal(place, "maximum", &limit(theirs, "maximum"), &ours.most);
-        let length = |name| limit(theirs, name).map(|length| usize::try_from(length).unwrap());
-        self.unless_equal(place, "minLength", &length("minLength"), &ours.shortest);
-        self.unless_equal(place, "maxLength", &length("maxLength"), &ours.longest);
-        let values = ours.one_of.as_ref().map(|values| values.iter().map(String::as_str).collect());
-        self.unless_equal(place, "enum", &enumeration(theirs), &values);
-        let own_pattern = ours.pattern.as_ref().map(|pattern| pattern.source.to_owned());
-        self.unless_equal(place, "pattern", &pattern(theirs), &own_pattern);
-        let requires = theirs.get("requires").map(|name| name.as_str().unwrap());
-        self.unless_equal(place, "requires", &requires, &ours.requires);
-        let default_key = theirs.get("default_key").is_some_and(is_true);
-        self.unless_equal(place, "default_key", &default_key, &ours.default_key);
-        if let (Some(theirs), Some(ours)) = (theirs.get("items"), &ours.items) {
+    fn property(&mut self, facts: &ApiSchema, place: &str, expected: &Value, own: &Property) {
+        let kind = expected["type"].as_str().unwrap();
+        self.unless_equal(place, "type", &kind, &own.kind.name());
+        let required = !expected.get("optional").is_some_and(is_true);
+        self.unless_equal(place, "required", &required, &own.required);
+        self.unless_equal(place, "minimum", &limit(expected, "minimum"), &own.least);
+        self.unless_equal(place, "maximum", &limit(expected, "maximum"), &own.most);
+        let length = |name| limit(expected, name).map(|length| usize::try_from(length).unwrap());
+        self.unless_equal(place, "minLength", &length("minLength"), &own.shortest);
+        self.unless_equal(place, "maxLength", &length("maxLength"), &own.longest);
+        let values = own.one_of.as_ref().map(|values| values.iter().map(String::as_str).collect());
+        self.unless_equal(place, "enum", &enumeration(expected), &values);
+        let own_pattern = own.pattern.as_ref().map(|pattern| pattern.source.to_owned());
+        self.unless_equal(place, "pattern", &pattern(expected), &own_pattern);
+        let requires = expected.get("requires").map(|name| name.as_str().unwrap());
+        self.unless_equal(place, "requires", &requires, &own.requires);
+        let default_key = expected.get("default_key").is_some_and(is_true);
+        self.unless_equal(place, "default_key", &default_key, &own.default_key);
+        if let (Some(expected), Some(own)) = (expected.get("items"), &own.items) {
             // The schema marks every list item as required, so the definition of the lab is compared as required.
-            let ours = (**ours).clone().required();
-            self.property(facts, &format!("{place}[]"), theirs, &ours);
+            let own = (**own).clone().required();
+            self.property(facts, &format!("{place}[]"), expected, &own);
         } else {
-            let items = theirs.get("items").is_some();
-            self.unless_equal(place, "items", &items, &ours.items.is_some());
+            let items = expected.get("items").is_some();
+            self.unless_equal(place, "items", &items, &own.items.is_some());
         }
-        self.rule(facts, place, theirs, ours.rule.as_ref());
+        self.rule(facts, place, expected, own.rule.as_ref());
     }
 
-    fn rule(&mut self, facts: &ApiSchema, place: &str, theirs: &Value, ours: Option<&ValueCheck>) {
-        let own_name = match ours {
+    fn rule(&mut self, facts: &ApiSchema, place: &str, expected: &Value, own: Option<&ValueCheck>) {
+        let own_name = match own {
             None => String::new(),
             Some(ValueCheck::Value(value_format)) => value_format.name.to_owned(),
             Some(ValueCheck::Each(value_format)) => format!("{}-list", value_format.name),
             Some(ValueCheck::UnlessEmpty(value_format)) => format!("{}-opt", value_format.name),
             Some(ValueCheck::Format(format)) => format!("{{{}}}", format.name.unwrap_or_default()),
         };
-        let format = facts.format(theirs);
+        let format = facts.format(expected);
         let name = match &format {
             None => String::new(),
             Some(FormatSchema::Named(name)) => (*name).to_owned(),
@@ -116,10 +116,10 @@ impl Differences {
             Some(FormatSchema::Properties(name, _)) => format!("{{{}}}", name.unwrap_or_default()),
         };
         self.unless_equal(place, "format", &name, &own_name);
-        if let (Some(FormatSchema::Properties(_, keys)), Some(ValueCheck::Format(ours))) =
-            (format, ours)
+        if let (Some(FormatSchema::Properties(_, keys)), Some(ValueCheck::Format(own))) =
+            (format, own)
         {
-            self.keys(facts, place, keys, ours);
+            self.keys(facts, place, keys, own);
         }
     }
 
@@ -127,21 +127,21 @@ impl Differences {
         &mut self,
         facts: &ApiSchema,
         place: &str,
-        theirs: &serde_json::Map<String, Value>,
-        ours: &Format,
+        expected: &serde_json::Map<String, Value>,
+        own: &Format,
     ) {
-        let mut names = names_of(&ours.schema);
-        names.extend(ours.aliases.iter().map(|alias| alias.name.to_owned()));
-        self.names(place, &theirs.keys().cloned().collect(), &names);
-        for (key, property) in theirs {
+        let mut names = names_of(&own.schema);
+        names.extend(own.aliases.iter().map(|alias| alias.name.to_owned()));
+        self.names(place, &expected.keys().cloned().collect(), &names);
+        for (key, property) in expected {
             let place = format!("{place}.{key}");
             let text = |name| property.get(name).map(|value| value.as_str().unwrap());
-            let alias = ours.aliases.iter().find(|alias| alias.name == key);
+            let alias = own.aliases.iter().find(|alias| alias.name == key);
             self.unless_equal(&place, "alias", &text("alias"), &alias.map(|alias| alias.of));
             let key_alias = alias.and_then(|alias| alias.key);
             self.unless_equal(&place, "keyAlias", &text("keyAlias"), &key_alias);
-            if let Some(ours) = lookup(&ours.schema, key) {
-                self.property(facts, &place, property, ours);
+            if let Some(own) = lookup(&own.schema, key) {
+                self.property(facts, &place, property, own);
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Independent verification of parameters. It uses only the text of the schema, and not the tables and the code under test.
+//! Independent verification of parameters. It uses the text of the schema and the samples in
+//! `format_samples`, but neither the tables nor the code under test.
 
 use std::collections::{BTreeMap, BTreeSet};
 

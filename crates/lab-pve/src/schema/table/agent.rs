@@ -1,4 +1,5 @@
-//! Endpoints of the guest agent. Endpoints that access files or run commands in the guest are missing.
+//! Endpoints of the guest agent: `POST agent` for all simple commands, and endpoints for ping, shutdown and most reads. The
+//! other endpoints are not simulated, for example exec, file-read, file-write and set-user-password.
 
 use super::super::endpoint::{Endpoint, Permission, Table, all, any};
 use super::super::property::{one_of, p};

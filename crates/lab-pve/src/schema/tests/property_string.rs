@@ -93,8 +93,8 @@ fn vm_options_are_found_by_name() {
     for key in by_callers.into_iter().chain(by_operations) {
         assert!(vm_option(V9, key).is_some(), "{key}");
     }
-    assert!(vm_option(V9, "boot").unwrap().takes(" "));
-    assert!(!vm_option(V9, "sshkeys").unwrap().takes(" "));
+    assert!(vm_option(V9, "boot").unwrap().accepts(" "));
+    assert!(!vm_option(V9, "sshkeys").unwrap().accepts(" "));
     assert!(vm_option(V9, "scsi3").unwrap().format.unwrap().parse("local:8,ssd=1").is_ok());
     assert!(vm_option(V8, "allow-ksm").is_none() && vm_option(V9, "allow-ksm").is_some());
 }

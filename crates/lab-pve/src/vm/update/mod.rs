@@ -18,8 +18,8 @@ use crate::ApiError;
 use crate::call::Call;
 use crate::guest::GuestEventKind;
 use crate::lock::CALL_LOCK_TIMEOUT;
+use crate::pve_state::{Caller, Config, PendingDelete, PveState};
 use crate::schema::{self, split_list};
-use crate::world::{Caller, Config, PendingDelete, World};
 
 /// Parsed request to change a config.
 #[derive(Debug)]
@@ -95,36 +95,36 @@ impl ConfigUpdate {
     /// Makes the checks that need no lock of the VM.
     pub(crate) fn check(&mut self, call: &Call) -> Result<(), ApiError> {
         let mut chance = call.site.chance(&format!("vm/{}", self.vmid));
-        let world = call.world();
-        disk_creation::check_drives(&world, &mut self.set)?;
+        let pve_state = call.pve_state();
+        disk_creation::check_drives(&pve_state, &mut self.set)?;
         for (key, value) in &mut self.set {
             if is_net(key) {
-                *value = identity::net(&world, &mut chance, value);
+                *value = identity::net(&pve_state, &mut chance, value);
             } else if key == "vmgenid" && value == "1" {
                 *value = identity::uuid(&mut chance);
             } else if key == "hookscript" {
-                hookscript::check(&world, &self.node, value)
+                hookscript::check(&pve_state, &self.node, value)
                     .map_err(|error| ApiError::parameter("hookscript", format!("{error}\n")))?;
             }
         }
-        let change = self.change(&world);
+        let change = self.change(&pve_state);
         change.check_names(&self.delete)?;
         change.check_names(self.set.keys())?;
         change.check_storages(&self.set, None)?;
         change.check_bridges(&self.set)?;
-        self.resolve(&world).map(drop)
+        self.resolve(&pve_state).map(drop)
     }
 
-    fn change<'w>(&'w self, world: &'w World) -> ConfigChange<'w> {
-        ConfigChange { world, caller: &self.caller, vmid: self.vmid, pool: None }
+    fn change<'w>(&'w self, pve_state: &'w PveState) -> ConfigChange<'w> {
+        ConfigChange { pve_state, caller: &self.caller, vmid: self.vmid, pool: None }
     }
 
     /// Checks digest, lock and memory. Returns the options to set and the options to delete, after the parameter `revert` was
     /// applied.
-    fn resolve(&self, world: &World) -> Result<(Config, Vec<String>), ApiError> {
-        let vm = world.vm(&self.node, self.vmid)?;
+    fn resolve(&self, pve_state: &PveState) -> Result<(Config, Vec<String>), ApiError> {
+        let vm = pve_state.vm(&self.node, self.vmid)?;
         config::check_digest(vm, self.digest.as_deref())?;
-        self.change(world).check_cpu_model(&self.set, Some(&vm.config))?;
+        self.change(pve_state).check_cpu_model(&self.set, Some(&vm.config))?;
         let frees_suspended =
             vm.lock() == Some("suspended") && self.delete.iter().any(|key| key == "vmstate");
         if !self.skip_lock && !frees_suspended {
@@ -141,7 +141,7 @@ impl ConfigUpdate {
                 delete.push(key.clone());
             }
         }
-        memory::check_balloon(world, vm, &set)?;
+        memory::check_balloon(pve_state, vm, &set)?;
         Ok((set, delete))
     }
 
@@ -150,32 +150,33 @@ impl ConfigUpdate {
         let site = worker.site();
         let lock = site.locks.vm(self.vmid, CALL_LOCK_TIMEOUT).await;
         let _guard = lock.map_err(|timeout| ApiError::failed(timeout.to_string()))?;
-        let (set, delete) = self.resolve(&site.world())?;
+        let (set, delete) = self.resolve(&site.pve_state())?;
         worker.begin().await?;
         worker.log(format!("update VM {}: {}", self.vmid, self.shown()));
         let mut modified = BTreeSet::new();
-        let mut order = boot::order(site.world().vm(&self.node, self.vmid)?.config.get("boot"));
+        let mut order = boot::order(site.pve_state().vm(&self.node, self.vmid)?.config.get("boot"));
         for key in &delete {
             self.delete_one(worker, key, &mut order, &mut modified)?;
         }
         for (key, value) in &set {
             self.set_one(worker, key, value, &set, &delete, &mut order, &mut modified).await?;
         }
-        let mut world = site.world();
-        pending_changes::clean_up(world.vm_mut(&self.node, self.vmid)?);
-        let vm = world.vm(&self.node, self.vmid)?;
+        let mut pve_state = site.pve_state();
+        pending_changes::clean_up(pve_state.vm_mut(&self.node, self.vmid)?);
+        let vm = pve_state.vm(&self.node, self.vmid)?;
         if vm.pending.is_empty() && vm.pending_delete.is_empty() {
             return Ok(());
         }
         let done = if vm.is_running() {
             let is_modified = |key: &str| modified.contains(key);
-            let done = pending_changes::hotplug(&mut world, self.vmid, &self.caller, &is_modified);
+            let done =
+                pending_changes::hotplug(&mut pve_state, self.vmid, &self.caller, &is_modified);
             if modified.iter().any(|key| is_net(key)) {
                 site.guests.emit(&self.node, self.vmid, GuestEventKind::Replugged);
             }
             done
         } else {
-            pending_changes::apply(&mut world, self.vmid, &self.caller)
+            pending_changes::apply(&mut pve_state, self.vmid, &self.caller)
         };
         done.map_err(ApiError::parameters)
     }
@@ -204,10 +205,10 @@ impl ConfigUpdate {
         order: &mut Vec<String>,
         modified: &mut BTreeSet<String>,
     ) -> Result<(), ApiError> {
-        let mut world = worker.site().world();
-        let vm = world.vm(&self.node, self.vmid)?;
+        let mut pve_state = worker.site().pve_state();
+        let vm = pve_state.vm(&self.node, self.vmid)?;
         let Some(value) = vm.config.get(key).or_else(|| vm.pending.get(key)).cloned() else {
-            drop(world);
+            drop(pve_state);
             worker.warn(&format!("cannot delete '{key}' - not set in current configuration!"));
             return Ok(());
         };
@@ -221,7 +222,7 @@ impl ConfigUpdate {
             changed.pending.insert("boot".to_owned(), boot::print(order));
             modified.insert("boot".to_owned());
         }
-        let change = self.change(&world);
+        let change = self.change(&pve_state);
         let bare = key.trim_end_matches(|c: char| c.is_ascii_digit());
         if drive::is_unused(key) || key == "vmstate" {
             let what = if key == "vmstate" { "vmstate" } else { "unused disk" };
@@ -229,12 +230,16 @@ impl ConfigUpdate {
             let file = drive.as_ref().map(|drive| drive.file().to_owned()).unwrap_or_default();
             config::check_protection(&changed, &format!("can't remove {what} '{file}'"))?;
             if key != "vmstate" {
-                world.check(&self.caller, &format!("/vms/{}", self.vmid), &["VM.Config.Disk"])?;
+                pve_state.check(
+                    &self.caller,
+                    &format!("/vms/{}", self.vmid),
+                    &["VM.Config.Disk"],
+                )?;
             }
             if let Some(drive) = drive {
-                pending_changes::destroy(&mut world, self.vmid, &self.caller, key, &drive)?;
+                pending_changes::destroy(&mut pve_state, self.vmid, &self.caller, key, &drive)?;
             }
-            world.vm_mut(&self.node, self.vmid)?.config.remove(key);
+            pve_state.vm_mut(&self.node, self.vmid)?.config.remove(key);
             return Ok(());
         }
         if drive::is_slot(key) {
@@ -243,7 +248,7 @@ impl ConfigUpdate {
         } else if bare == "serial" && bare != key {
             change.check_serial("delete", key, &value, true)?;
         } else if key == "tags" {
-            tags::check(&world, &self.caller, self.vmid, &value, "")?;
+            tags::check(&pve_state, &self.caller, self.vmid, &value, "")?;
         } else if is_net(key) {
             let current = vm.config.get(key).map(|net| (key.clone(), net.clone()));
             change.check_bridges(&current.into_iter().collect())?;
@@ -257,9 +262,9 @@ impl ConfigUpdate {
             changed.pending_delete.insert(key.clone(), how);
         }
         config::normalize_empty(&mut changed.pending);
-        *world.vm_mut(&self.node, self.vmid)? = changed;
+        *pve_state.vm_mut(&self.node, self.vmid)? = changed;
         if was_pending && let Some(drive) = Drive::parse(key, &value) {
-            pending_changes::keep_as_unused(&mut world, self.vmid, &drive);
+            pending_changes::keep_as_unused(&mut pve_state, self.vmid, &drive);
         }
         Ok(())
     }
@@ -276,7 +281,7 @@ impl ConfigUpdate {
         modified: &mut BTreeSet<String>,
     ) -> Result<(), ApiError> {
         modified.insert(key.clone());
-        if worker.site().world().vm(&self.node, self.vmid)?.pending.get(key) == Some(value) {
+        if worker.site().pve_state().vm(&self.node, self.vmid)?.pending.get(key) == Some(value) {
             return Ok(());
         }
         let mut add = Config::new();
@@ -291,12 +296,12 @@ impl ConfigUpdate {
                 modified.insert("boot".to_owned());
             }
         } else {
-            let world = worker.site().world();
-            self.check_value(&world, key, value)?;
-            add.extend(self.written(&world, key, value, set, delete)?);
+            let pve_state = worker.site().pve_state();
+            self.check_value(&pve_state, key, value)?;
+            add.extend(self.written(&pve_state, key, value, set, delete)?);
         }
-        let mut world = worker.site().world();
-        let vm = world.vm_mut(&self.node, self.vmid)?;
+        let mut pve_state = worker.site().pve_state();
+        let vm = pve_state.vm_mut(&self.node, self.vmid)?;
         if key == "cipassword" {
             vm.config.insert(key.clone(), value.clone());
             add.clear();
@@ -316,9 +321,9 @@ impl ConfigUpdate {
 
     async fn set_drive(&self, worker: &Worker, key: &str, value: &str) -> Result<String, ApiError> {
         let existing = {
-            let mut world = worker.site().world();
-            let vm = world.vm(&self.node, self.vmid)?;
-            let change = self.change(&world);
+            let mut pve_state = worker.site().pve_state();
+            let vm = pve_state.vm(&self.node, self.vmid)?;
+            let change = self.change(&pve_state);
             if let Some(old) = vm.config.get(key) {
                 change.check_drive(key, old)?;
                 if key == "tpmstate0" {
@@ -330,7 +335,7 @@ impl ConfigUpdate {
             let mut existing = vm.config.clone();
             existing.extend(vm.pending.clone());
             if let Some(replaced) = replaced {
-                pending_changes::keep_as_unused(&mut world, self.vmid, &replaced);
+                pending_changes::keep_as_unused(&mut pve_state, self.vmid, &replaced);
             }
             existing
         };

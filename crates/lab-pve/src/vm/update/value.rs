@@ -5,20 +5,20 @@ use super::super::identity::is_net;
 use super::super::{boot, machine, tags};
 use super::ConfigUpdate;
 use crate::ApiError;
+use crate::pve_state::{Config, PveState};
 use crate::schema::{self, FormatName};
-use crate::world::{Config, World};
 
 impl ConfigUpdate {
     /// Checks permissions that depend on the new value and on the current one.
     pub(super) fn check_value(
         &self,
-        world: &World,
+        pve_state: &PveState,
         key: &str,
         value: &str,
     ) -> Result<(), ApiError> {
-        let vm = world.vm(&self.node, self.vmid)?;
+        let vm = pve_state.vm(&self.node, self.vmid)?;
         let old = vm.config.get(key).map(String::as_str);
-        let change = self.change(world);
+        let change = self.change(pve_state);
         if key.starts_with("serial") {
             return change.check_serial(
                 "modify",
@@ -28,7 +28,7 @@ impl ConfigUpdate {
             );
         }
         if key == "tags" {
-            return tags::check(world, &self.caller, self.vmid, old.unwrap_or_default(), value);
+            return tags::check(pve_state, &self.caller, self.vmid, old.unwrap_or_default(), value);
         }
         if is_net(key) {
             let old = old.map(|old| (key.to_owned(), old.to_owned()));
@@ -43,19 +43,19 @@ impl ConfigUpdate {
     /// Value of an option in the form in which it is stored. The result includes other options that change with it.
     pub(super) fn written(
         &self,
-        world: &World,
+        pve_state: &PveState,
         key: &str,
         value: &str,
         set: &Config,
         delete: &[String],
     ) -> Result<Config, ApiError> {
-        let vm = world.vm(&self.node, self.vmid)?;
+        let vm = pve_state.vm(&self.node, self.vmid)?;
         let mut written = Config::new();
         let mut text = value.to_owned();
         match key {
-            "tags" => text = tags::normalized(world, value),
+            "tags" => text = tags::normalized(pve_state, value),
             "machine" => {
-                let format = schema::format(world.release, FormatName::Machine);
+                let format = schema::format(pve_state.release, FormatName::Machine);
                 machine::check_options(&format.parse(value).unwrap_or_default())?;
             }
             "boot" => {
@@ -78,7 +78,8 @@ impl ConfigUpdate {
                     || vm.pending.contains_key("machine")
                     || delete.iter().any(|key| key == "machine");
                 if !chosen
-                    && let Some(machine) = machine::pinned(world, vm.config.get("machine"), value)?
+                    && let Some(machine) =
+                        machine::pinned(pve_state, vm.config.get("machine"), value)?
                 {
                     written.insert("machine".to_owned(), machine);
                 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use talmox_lab_environment::fetch::Method;
+use talmox_lab_environment::fetch::FetchMethod;
 use talmox_lab_kube::object::{name, text};
 use talmox_lab_kube::{KubeStore, read_yaml};
 
@@ -95,7 +95,7 @@ async fn fetch(simulation: &Arc<Simulation>, url: &str) -> Result<Vec<Value>, St
     let url = url.to_owned();
     let work = move || {
         let mut answer =
-            outside.fetch(Method::Get, &url, true).map_err(|error| error.as_status_line())?;
+            outside.fetch(FetchMethod::Get, &url, true).map_err(|error| error.as_status_line())?;
         if answer.status != 200 {
             return Err(format!("{} {}", answer.status, answer.reason));
         }

@@ -38,7 +38,7 @@ async fn is_there(bench: &Bench, name: &str) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_are_rejected_by_node_path_and_count() {
     let bench = control_planes(2, |_| {}).await;
-    let reject = Action::Refuse { status: 503, message: "not now".to_owned() };
+    let reject = Action::Reject { status: 503, message: "not now".to_owned() };
     add(&bench, Fault { nth: 2, ..fault("/api/v1/nodes/**", Some("node-11"), reject) });
     assert_eq!(get(&bench, SECOND, "/api/v1/nodes").await.unwrap().0, 200);
     assert_eq!(get(&bench, FIRST, "/api/v1/pods").await.unwrap().0, 200);

@@ -9,7 +9,7 @@ use super::operation::Operation;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FaultKind {
-    Refused,
+    Rejected,
     Forbidden,
     Late,
     CutBefore,
@@ -53,10 +53,10 @@ impl FaultKind {
         let method = Some(operation.step.method().to_owned());
         let call = When { method, ..When::default() };
         let task = When { task: Some("*".to_owned()), ..When::default() };
-        let refuse = |status| Action::Refuse { status, message: BROKEN.to_owned() };
+        let reject = |status| Action::Reject { status, message: BROKEN.to_owned() };
         let (when, action) = match self {
-            Self::Refused => (call, refuse(500)),
-            Self::Forbidden => (call, refuse(403)),
+            Self::Rejected => (call, reject(500)),
+            Self::Forbidden => (call, reject(403)),
             Self::Late => (call, Action::Delay(Duration::from_secs(45))),
             Self::CutBefore => (call, Action::CutBefore),
             Self::CutAfter => (call, Action::CutAfter),
@@ -81,7 +81,7 @@ impl FaultKind {
     pub(super) fn class(self, operation: &Operation) -> Class {
         let step = &operation.step;
         match self {
-            Self::Refused | Self::Forbidden | Self::LockLost | Self::TokenRevoked => {
+            Self::Rejected | Self::Forbidden | Self::LockLost | Self::TokenRevoked => {
                 Class::Rejected
             }
             // The client retries requests that only read, so they succeed.
@@ -112,7 +112,7 @@ impl FaultKind {
             assert_eq!(*last, format!("TASK ERROR: {}", failure.exit));
         }
         let said = format!("{error} {error:?}");
-        let is_reported = matches!(self, Self::Refused | Self::Forbidden | Self::TaskFails);
+        let is_reported = matches!(self, Self::Rejected | Self::Forbidden | Self::TaskFails);
         assert_eq!(said.contains(BROKEN), is_reported, "{said}");
     }
 }

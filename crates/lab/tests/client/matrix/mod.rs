@@ -50,7 +50,7 @@ impl Cell {
     }
 
     /// Waits until the host is online again, and starts the VMs that ran on it.
-    async fn bring_back(&self, operation: &Operation) {
+    async fn restore_host(&self, operation: &Operation) {
         let lost = vm(102);
         while let Err(error) = self.admin.send(&qemu::current(&lost)).await {
             assert!(error.is_node_scoped(), "{error:?}");
@@ -63,7 +63,7 @@ impl Cell {
     }
 
     /// State of the lab after all running tasks have ended.
-    async fn look(&self) -> Vec<String> {
+    async fn state(&self) -> Vec<String> {
         self.rig.settle(&self.admin, &["pve1", "pve2"]).await;
         state_lines(&self.admin).await
     }
@@ -89,9 +89,9 @@ async fn reference_run(release: &str, operation: &Operation, files: SocketAddr) 
     let cell = Arc::clone(REFERENCE_RUNS.lock().await.entry(name).or_default());
     let run = async || {
         let cell = Cell::new(release, operation, files).await;
-        let before = cell.look().await;
+        let before = cell.state().await;
         operation.step.take(&cell.worker).await.unwrap();
-        ReferenceRun { before, after: cell.look().await }
+        ReferenceRun { before, after: cell.state().await }
     };
     cell.get_or_init(run).await.clone()
 }
@@ -112,12 +112,12 @@ async fn run_under_fault(
         return Err(format!("expected {expected:?}, got {result:?}"));
     }
     if fault_kind == FaultKind::HostDown {
-        cell.bring_back(operation).await;
+        cell.restore_host(operation).await;
     }
     for _ in 0..TRIES {
         let Err(error) = &result else { break };
         fault_kind.check(error);
-        let found = cell.look().await;
+        let found = cell.state().await;
         if class == Class::MaybeApplied && found == after {
             break;
         }
@@ -133,11 +133,11 @@ async fn run_under_fault(
         result = operation.step.take(by).await;
         if fault_kind == FaultKind::StorageFull {
             // The storage is still full, so the retry must fail in the same way.
-            let is_same = Class::of(&result) == class && cell.look().await == before;
+            let is_same = Class::of(&result) == class && cell.state().await == before;
             return if is_same { Ok(()) } else { Err(format!("at last {result:?}")) };
         }
     }
-    let found = cell.look().await;
+    let found = cell.state().await;
     if found == after {
         return Ok(());
     }
@@ -158,7 +158,7 @@ async fn check_stuck(
     }
     let again = operation.step.take(&cell.worker).await;
     let is_rejected = matches!(Class::of(&again), Class::Rejected | Class::TaskFailed);
-    let same = cell.look().await == found;
+    let same = cell.state().await == found;
     if more.count() > 0 && is_rejected && same {
         return Ok(());
     }
@@ -200,7 +200,7 @@ macro_rules! rows {
 }
 
 rows! {
-    rejected: Refused,
+    rejected: Rejected,
     forbidden: Forbidden,
     late: Late,
     cut_before: CutBefore,

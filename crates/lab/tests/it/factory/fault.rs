@@ -50,8 +50,8 @@ fn a_truncated_download_fails_and_leaves_no_file() {
 fn factory_faults_do_not_affect_proxmox_calls() {
     let lab = TestLab::new();
     let faults = lab.lab().faults();
-    let refuse = Action::Refuse { status: 503, message: "too busy".to_owned() };
-    faults.add(Fault { times: None, ..Fault::new(on("/versions"), refuse) });
+    let reject = Action::Reject { status: 503, message: "too busy".to_owned() };
+    faults.add(Fault { times: None, ..Fault::new(on("/versions"), reject) });
     assert_eq!(status_and_text(&get(&lab, "/versions")), (503, "too busy".into()));
     assert_eq!(lab.get("/version").status, 200);
     assert_eq!(post(&lab, "{}").status, 201);
@@ -65,7 +65,7 @@ fn factory_faults_do_not_affect_proxmox_calls() {
     let id = post(&lab, yaml).json()["id"].as_str().unwrap().to_owned();
     assert_eq!(get(&lab, &format!("/schematics/{id}")).status, 200);
     // A fault rule for Proxmox calls does not apply to the Image Factory.
-    let all = Action::Refuse { status: 500, message: "never".to_owned() };
+    let all = Action::Reject { status: 500, message: "never".to_owned() };
     faults.add(Fault { times: None, ..Fault::new(When::default(), all) });
     assert_eq!(get(&lab, "/versions").status, 200);
     assert_eq!(lab.get("/version").status, 500);

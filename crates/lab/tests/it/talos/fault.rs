@@ -187,8 +187,8 @@ fn disks_are_full_and_etcd_is_slow() {
 fn impostors_answer_on_the_addresses_of_nodes() {
     let bed = TestBed::new("v1.13.6");
     bed.start(11);
-    for (number, disguise) in [(31, "talos"), (32, "tls"), (33, "tcp"), (34, "silent")] {
-        let entry = format!("impostor: {{node: 10.0.0.{number}, as: {disguise}}}");
+    for (number, kind) in [(31, "talos"), (32, "tls"), (33, "tcp"), (34, "silent")] {
+        let entry = format!("impostor: {{node: 10.0.0.{number}, as: {kind}}}");
         bed.fault(&format!("{{after: 0s, {entry}}}"));
     }
     bed.lab.wait(async {

@@ -1,12 +1,15 @@
 //! Changes that a run leaves, each with the reason.
 
+use super::effect::Effect;
+use super::removed_node::merged;
 use crate::plan::Plan;
 use crate::plan::change::{Change, Class, Left};
 
 /// A line for each change that a run of this plan leaves until the user acts: the reason, and the flag that would allow the
 /// change.
 pub fn left(plan: &Plan) -> Vec<String> {
-    let mut lines: Vec<String> = plan.left_changes().map(line).collect();
+    let mut lines: Vec<String> =
+        merged(plan.left_changes()).iter().map(|change| line(change)).collect();
     let has_line = |node: &str| plan.left_changes().any(|left| left.object.node() == Some(node));
     let others = plan.node_errors().filter(|error| !has_line(&error.subject));
     lines.extend(others.map(|error| {
@@ -25,7 +28,7 @@ fn line(change: &Change) -> String {
     } else {
         format!(" {}", fields.join(", "))
     };
-    format!("{object}{fields} ({}): {}", class.as_str(), reason(change))
+    format!("{object}{fields} ({}): {}", Effect::of(change).as_str(), reason(change))
 }
 
 fn reason(change: &Change) -> String {
@@ -36,7 +39,9 @@ fn reason(change: &Change) -> String {
         (Some(Left::NeedsConsent), None) => "it loses data; --allow-removal allows it".to_owned(),
         (Some(Left::Impossible) | None, _) => "talmox cannot make this change".to_owned(),
         (Some(Left::Blocked), Some(_)) => "an error about this node prevents it".to_owned(),
-        (Some(Left::Blocked), None) => "only nodes with errors need it".to_owned(),
+        (Some(Left::Blocked), None) => {
+            "not needed now: all nodes that use it have errors".to_owned()
+        }
         (Some(Left::NotSelected), _) => "--node or --only excludes it".to_owned(),
         (Some(Left::Ignored), _) => "`ignore:` in the inventory accepts it".to_owned(),
     };

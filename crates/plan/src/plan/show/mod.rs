@@ -1,11 +1,13 @@
 //! Output of a plan: text, JSON, graph and SVG.
 
+mod effect;
 mod field;
 mod graph;
 mod group;
 mod json;
 mod left;
 mod line;
+mod removed_node;
 mod svg;
 mod text;
 

@@ -1,8 +1,10 @@
 use std::collections::BTreeSet;
 
+use super::effect::Effect;
 use super::group::{Group, groups};
 use super::left::word;
 use super::line::{aligned, shortened, wrapped};
+use super::removed_node::merged;
 use crate::plan::Plan;
 use crate::plan::change::{Change, Class, Finding, Left, Severity};
 
@@ -14,10 +16,13 @@ const INDENT: &str = "    ";
 /// that no step makes are shown after the planned changes, with the reason.
 pub fn text(plan: &Plan) -> String {
     let mut out = String::new();
-    let planned = plan.changes.iter().filter(|change| change.is_planned);
-    for group in groups(planned).iter().chain(&groups(plan.open_changes())) {
-        out.push_str(&block(group));
-        out.push('\n');
+    let planned = merged(plan.changes.iter().filter(|change| change.is_planned));
+    let open = merged(plan.open_changes());
+    for changes in [&planned, &open] {
+        for group in groups(changes.iter().map(|change| &**change)) {
+            out.push_str(&block(&group));
+            out.push('\n');
+        }
     }
     out.push_str(&findings(plan));
     if !plan.findings.is_empty() {
@@ -78,13 +83,13 @@ fn block(group: &Group<'_>) -> String {
         Class::Destroy => '-',
         Class::Live | Class::Reboot | Class::Drain | Class::Replace => '~',
     };
-    let class = first.class.as_str();
-    let class = if first.is_planned {
-        format!("{class}{}", effect(first))
+    let effect = Effect::of(first).as_str();
+    let effect = if first.is_planned {
+        format!("{effect}{}", consequence(first))
     } else {
-        format!("{class}, left: {}", word(first.left))
+        format!("{effect}, not done: {}", word(first.left))
     };
-    let mut out = format!("{sign} {}  ({class})\n", group.title());
+    let mut out = format!("{sign} {}  ({effect})\n", group.title());
     let shared: Vec<Vec<String>> =
         group.shared().into_iter().map(|(path, value)| vec![path, shortened(&value)]).collect();
     let own = group.own();
@@ -105,8 +110,8 @@ fn block(group: &Group<'_>) -> String {
     out
 }
 
-/// The effect of a planned change on the object. Empty if the name of the class already says it.
-fn effect(change: &Change) -> &'static str {
+/// The consequence of a planned change for the object. Empty if the name of the effect already says it.
+fn consequence(change: &Change) -> &'static str {
     match change.class {
         Class::Create | Class::Live | Class::Destroy => "",
         Class::Reboot => ": it is restarted",
@@ -172,18 +177,24 @@ fn sum(plan: &Plan) -> String {
             (errors, _) => format!("{}: no plan because of {errors} errors\n", plan.cluster),
         };
     }
-    let classes = [
-        (Class::Create, "to create"),
-        (Class::Live, "to change without a restart"),
-        (Class::Reboot, "to change with a restart"),
-        (Class::Drain, "to change with a drain and a restart"),
-        (Class::Replace, "to replace"),
-        (Class::Destroy, "to delete"),
+    let effects = [
+        (Effect::Of(Class::Create), "to create"),
+        (Effect::Start, "to start"),
+        (Effect::Of(Class::Live), "to change without a restart"),
+        (Effect::Of(Class::Reboot), "to change with a restart"),
+        (Effect::Of(Class::Drain), "to change with a drain and a restart"),
+        (Effect::Shutdown, "to shut down"),
+        (Effect::Wait, "to wait for"),
+        (Effect::Of(Class::Replace), "to replace"),
+        (Effect::Of(Class::Destroy), "to delete"),
     ];
-    let planned = |class: Class| move |change: &&Change| change.is_planned && change.class == class;
-    let counts: Vec<String> = classes
+    let planned: Vec<Effect> = merged(plan.changes.iter().filter(|change| change.is_planned))
+        .iter()
+        .map(|change| Effect::of(change))
+        .collect();
+    let counts: Vec<String> = effects
         .into_iter()
-        .map(|(class, words)| (plan.changes.iter().filter(planned(class)).count(), words))
+        .map(|(effect, words)| (planned.iter().filter(|one| **one == effect).count(), words))
         .filter(|(count, _)| *count > 0)
         .map(|(count, words)| format!("{count} {words}"))
         .collect();
@@ -211,7 +222,7 @@ fn counted(count: usize, left: Option<Left>) -> String {
 /// The number of changes that no step makes, by reason.
 fn sum_of_left(plan: &Plan) -> String {
     let mut reasons: Vec<(Option<Left>, usize)> = vec![];
-    for change in plan.open_changes() {
+    for change in &merged(plan.open_changes()) {
         match reasons.iter_mut().find(|(left, _)| *left == change.left) {
             Some((_, count)) => *count += 1,
             None => reasons.push((change.left, 1)),
@@ -225,5 +236,5 @@ fn sum_of_left(plan: &Plan) -> String {
         let nodes: Vec<&str> = nodes.into_iter().collect();
         parts.push(format!("no steps for {} because of errors", nodes.join(", ")));
     }
-    if parts.is_empty() { String::new() } else { format!("left: {}\n", parts.join(", ")) }
+    if parts.is_empty() { String::new() } else { format!("not done: {}\n", parts.join(", ")) }
 }

@@ -8,13 +8,17 @@ use super::StepKind;
 use super::talos_node::TalosNode;
 use crate::desired::ExpectedNetwork;
 
-/// Waits until a node has joined the cluster: its kubelet is registered, and a control plane is also a member of etcd.
+/// Waits until a node has joined the cluster: its kubelet is registered, and a control plane is also a member of etcd. In a
+/// cluster with a pod network, a new node must also be ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AwaitMember {
     pub node: TalosNode,
     /// The network that the node must have. None if another step of the run checks the network.
     #[serde(rename = "network")]
     pub shape: Option<ExpectedNetwork>,
+    /// Whether the node must also be ready. False if the cluster has no pod network yet, because no node is ready without one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub awaits_ready: bool,
     #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
     pub deadline: Duration,
 }

@@ -11,6 +11,9 @@ use super::StepKind;
 pub struct DeleteNode {
     /// The name of the node in Kubernetes.
     pub node: String,
+    /// Whether the node must not be ready. True if talmox did not stop the machine of the node itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_unready: bool,
     #[serde(rename = "deadline_seconds", with = "crate::plan::seconds")]
     pub deadline: Duration,
 }

@@ -34,6 +34,8 @@ mod reboot_node;
 mod remove_member;
 mod reset_node;
 mod resize_disk;
+mod restart_kubelet;
+mod restore_marker;
 mod scrub_cidata;
 mod shutdown_node;
 mod start_vm;
@@ -109,9 +111,11 @@ macro_rules! for_each_step_kind {
             ApplyAddon in apply_addon,
             ChangeVm in change_vm,
             MigrateVm in migrate_vm,
+            RestoreMarker in restore_marker,
             DrainNode in drain_node,
             ShutdownNode in shutdown_node,
             RebootNode in reboot_node,
+            RestartKubelet in restart_kubelet,
             ChangeConfig in change_config,
             UncordonNode in uncordon_node,
             RemoveMember in remove_member,

@@ -222,7 +222,12 @@ impl CommandPlan<'_> {
         let timeouts = self.desired.timeouts;
         let deadline = timeouts.boot + timeouts.bootstrap;
         let (id, action) = if node.is_talos {
-            let wait = AwaitMember { node: placed.talos_node(), shape: None, deadline };
+            let wait = AwaitMember {
+                node: placed.talos_node(),
+                shape: None,
+                awaits_ready: false,
+                deadline,
+            };
             (format!("talos/{name}/return"), Action::AwaitMember(wait))
         } else {
             let wait = AwaitUbuntu {

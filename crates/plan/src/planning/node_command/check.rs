@@ -67,7 +67,7 @@ impl CommandPlan<'_> {
         for name in self.chosen.iter().filter(unlisted) {
             let message = "Kubernetes does not list the node";
             let finding = Finding::error(FindingCode::NodeUnregistered, name, message)
-                .hint("run `talmox up`: it waits until the node joins");
+                .hint("run `talmox up`: it restarts the kubelet of a running node, and waits until the node joins");
             self.findings.push(finding);
         }
     }
@@ -124,7 +124,11 @@ impl CommandPlan<'_> {
         } else if count < REDUNDANT {
             self.needed(name, TWO, whole);
         } else if running.len() > 1 {
-            let message = format!("only one control plane may be down: {}", running.join(", "));
+            let message = format!(
+                "only one control plane can be shut down at a time, not {}: {}",
+                running.len(),
+                running.join(", ")
+            );
             let hint = format!("shut one of them down, and start it before the next; {whole}");
             self.needed(name, &message, &hint);
         } else if let Some(other) = self.other_down() {

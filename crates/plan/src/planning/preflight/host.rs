@@ -7,7 +7,7 @@ use talmox_pve_types::api::node::Bridge;
 use talmox_pve_types::id::NodeName;
 
 use super::right;
-use crate::plan::{Finding, FindingCode};
+use crate::plan::{Finding, FindingCode, memory_text};
 use crate::planning::builder::Builder;
 use crate::planning::missing_template::MissingTemplate;
 use crate::planning::placed::Placed;
@@ -24,13 +24,14 @@ pub(super) fn check(builder: &Builder<'_>, new: &[&Placed<'_>], findings: &mut V
         let Some(seen) = find(builder, host, findings) else { continue };
         for placed in &nodes {
             let vm = &placed.node.vm;
-            if seen.max_cpu.is_some_and(|cores| cores < u64::from(vm.cores)) {
-                let message = format!("{host} has fewer than {} cores", vm.cores);
+            if seen.max_cpu.is_some_and(|cores| cores < u64::from(vm.cpus())) {
+                let message = format!("{host} has fewer than {} cores", vm.cpus());
                 let finding = Finding::error(FindingCode::HostTooSmall, &placed.node.name, message);
                 findings.push(finding.hint("give the node fewer cores, or another host"));
             }
             if seen.max_memory.is_some_and(|memory| memory < vm.memory_mib * MIB) {
-                let message = format!("{host} has less than {} MiB of memory", vm.memory_mib);
+                let memory = memory_text(vm.memory_mib);
+                let message = format!("{host} has less than {memory} of memory");
                 let finding = Finding::error(FindingCode::HostTooSmall, &placed.node.name, message);
                 findings.push(finding.hint("give the node less memory, or another host"));
             }
@@ -39,8 +40,8 @@ pub(super) fn check(builder: &Builder<'_>, new: &[&Placed<'_>], findings: &mut V
             let wanted: u64 = nodes.iter().map(|placed| placed.node.vm.memory_mib).sum();
             let free = all.saturating_sub(used) / MIB;
             if wanted > free {
-                let message =
-                    format!("new VMs need {wanted} MiB of memory, and {free} MiB are free");
+                let (wanted, free) = (memory_text(wanted), memory_text(free));
+                let message = format!("new VMs need {wanted} of memory, and {free} are free");
                 let hint = "give the VMs less memory, or spread them over hosts: they may fail to start, or be killed";
                 findings.push(
                     Finding::warning(FindingCode::HostMemoryLow, host.as_str(), message).hint(hint),

@@ -151,6 +151,10 @@ fn needs(builder: &Builder<'_>, action: &Action) -> Vec<Need> {
             needs
         }
         Action::ChangeVm(change) => of_options(builder, &change.set),
+        Action::RestoreMarker(restore) => {
+            let vm = existing(builder, &restore.own.identity.node, restore.own.vm.vmid);
+            vec![vm.need("VM.Config.Options", PveRole::Vm)]
+        }
         Action::ShutdownNode(shutdown) => {
             let vm = of(&shutdown.own.identity.node, shutdown.own.vm.vmid);
             vec![vm.need("VM.PowerMgmt", PveRole::Vm)]

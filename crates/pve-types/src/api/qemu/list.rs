@@ -11,6 +11,7 @@ use crate::wire::{Decode, Fields, Unreadable};
 pub struct VmEntry {
     pub vmid: VmId,
     pub name: Option<String>,
+    /// Whether the VM runs. A VM without a reported power state counts as running.
     pub running: bool,
     pub template: bool,
     pub lock: Option<String>,
@@ -23,7 +24,7 @@ impl Decode for VmEntry {
         Ok(Self {
             vmid: fields.need("vmid")?,
             name: fields.text("name"),
-            running: fields.text("status").as_deref() == Some("running"),
+            running: fields.text("status").as_deref() != Some("stopped"),
             template: fields.flag("template"),
             lock: fields.text("lock"),
             tags: Tags::of(fields.list("tags")),
@@ -39,6 +40,7 @@ pub fn list(node: &NodeName) -> Request<Vec<VmEntry>> {
 /// Current status of a VM.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VmStatus {
+    /// Whether the VM runs. A state other than `stopped` counts as running.
     pub running: bool,
     /// Status of QEMU, such as `running`, `paused` or `prelaunch`.
     pub qmp_status: Option<String>,
@@ -58,7 +60,7 @@ impl Decode for VmStatus {
     fn decode(data: &Value) -> Result<Self, Unreadable> {
         let fields = Fields::of(data)?;
         Ok(Self {
-            running: fields.need_text("status")? == "running",
+            running: fields.need_text("status")? != "stopped",
             qmp_status: fields.text("qmpstatus"),
             name: fields.text("name"),
             lock: fields.text("lock"),
@@ -93,5 +95,8 @@ mod tests {
         let entry =
             VmEntry::decode(&json!({"vmid": "300", "status": "stopped", "template": ""})).unwrap();
         assert!(!entry.running && !entry.template);
+        let unknown = VmEntry::decode(&json!({"vmid": 301, "status": "unknown"})).unwrap();
+        assert!(unknown.running);
+        assert!(VmStatus::decode(&json!({"status": "unknown"})).unwrap().running);
     }
 }

@@ -17,17 +17,17 @@ fn with_template(bench: &QemuTestBench) {
             ("unused0", "local-lvm:vm-9000-disk-7"),
         ],
     );
-    let mut world = bench.site.world();
+    let mut pve_state = bench.site.pve_state();
     for (name, size) in [("base-9000-disk-0", 10 << 30), ("base-9000-disk-1", 4 << 20)] {
         let id = VolumeId::new("local-lvm", name);
-        storage::put(&mut world, "pve1", &id, fixture::volume("raw", size)).unwrap();
+        storage::put(&mut pve_state, "pve1", &id, fixture::volume("raw", size)).unwrap();
     }
-    world.pools.entry("talos".to_owned()).or_default();
+    pve_state.pools.entry("talos".to_owned()).or_default();
 }
 
 fn volumes(bench: &QemuTestBench, vmid: u32) -> Vec<String> {
-    let world = bench.site.world();
-    storage::volumes_of(&world, "pve1", vmid).iter().map(ToString::to_string).collect()
+    let pve_state = bench.site.pve_state();
+    storage::volumes_of(&pve_state, "pve1", vmid).iter().map(ToString::to_string).collect()
 }
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn clone_gets_new_uuid_and_mac_address() {
     for key in ["lock", "template", "unused0", "vmgenid"] {
         assert_eq!(bench.option(110, key), None, "{key}");
     }
-    assert!(bench.site.world().pools["talos"].vms.contains(&110));
+    assert!(bench.site.pve_state().pools["talos"].vms.contains(&110));
     let log = bench.log("qmclone");
     assert_eq!(log[0], "creating a clone of VM 9000 with ID 110");
     assert!(log.contains(&"transferred 5.0 GiB of 10.0 GiB (50.00%)".to_owned()), "{log:#?}");
@@ -91,16 +91,16 @@ async fn clone_has_placeholder_config_until_first_disk_exists() {
     with_template(&bench);
     let sent = [("newid", "110"), ("full", "1"), ("description", "mine"), ("pool", "talos")];
     let upid = bench.call(Post, "/9000/clone", &sent).await.unwrap();
-    bench.until(|bench| bench.site.world().vms.contains_key(&110)).await;
+    bench.until(|bench| bench.site.pve_state().vms.contains_key(&110)).await;
     assert_eq!(
-        config::file_text(&bench.site.world().vms[&110]),
+        config::file_text(&bench.site.pve_state().vms[&110]),
         "# qmclone temporary file\nlock: clone\n"
     );
     bench.until(|bench| bench.option(110, "efidisk0").is_some()).await;
     assert_eq!(bench.option(110, "description").unwrap(), "mine");
     assert_eq!(bench.option(110, "lock").unwrap(), "clone");
     assert_eq!(bench.option(110, "scsi0"), None);
-    assert!(bench.site.world().pools["talos"].vms.is_empty());
+    assert!(bench.site.pve_state().pools["talos"].vms.is_empty());
     // The lock of the source VM is shared, so another clone of it can start. The new VM itself is locked.
     assert_eq!(
         message(bench.call(Post, "/110/clone", &[("newid", "111")]).await),
@@ -109,7 +109,7 @@ async fn clone_has_placeholder_config_until_first_disk_exists() {
     assert_eq!(bench.task("/9000/clone", &[("newid", "112")]).await, "OK");
     assert_eq!(bench.end_of(upid.as_str().unwrap()).await, "OK");
     assert_eq!(bench.option(110, "lock"), None);
-    assert!(bench.site.world().pools["talos"].vms.contains(&110));
+    assert!(bench.site.pve_state().pools["talos"].vms.contains(&110));
 }
 
 #[tokio::test]
@@ -119,12 +119,12 @@ async fn failed_clone_removes_vm_and_volumes() {
     let sent = [("newid", "110"), ("full", "1"), ("pool", "talos")];
     let upid = bench.call(Post, "/9000/clone", &sent).await.unwrap();
     bench.until(|bench| volumes(bench, 110).len() == 2).await;
-    if let Some(task) = bench.site.world().tasks.get_mut(upid.as_str().unwrap()) {
+    if let Some(task) = bench.site.pve_state().tasks.get_mut(upid.as_str().unwrap()) {
         task.state = TaskState::Running { interrupted: true };
     }
     let exit = bench.end_of(upid.as_str().unwrap()).await;
     assert_eq!(exit, "clone failed: interrupted by signal");
-    assert!(!bench.site.world().vms.contains_key(&110));
+    assert!(!bench.site.pve_state().vms.contains_key(&110));
     assert_eq!(volumes(&bench, 110), Vec::<String>::new());
 }
 
@@ -133,10 +133,10 @@ async fn vmid_taken_on_another_host_fails_the_task() {
     let bench = QemuTestBench::new();
     with_template(&bench);
     bench.vm(110, &[]);
-    bench.site.world().vms.get_mut(&110).unwrap().node = "pve2".to_owned();
+    bench.site.pve_state().vms.get_mut(&110).unwrap().node = "pve2".to_owned();
     let exit = bench.task("/9000/clone", &[("newid", "110")]).await;
     assert!(exit.ends_with("110.conf' failed: File exists"), "{exit}");
-    assert_eq!(bench.site.world().vms[&110].node, "pve2");
+    assert_eq!(bench.site.pve_state().vms[&110].node, "pve2");
 }
 
 #[tokio::test]
@@ -144,7 +144,7 @@ async fn second_clone_of_running_vm_waits_for_its_lock() {
     let bench = QemuTestBench::with(Release::V9, Profile::Slow, 100.0);
     bench.running(100, &[]);
     let first = bench.call(Post, "/100/clone", &[("newid", "110")]).await.unwrap();
-    bench.until(|bench| bench.site.world().vms.contains_key(&110)).await;
+    bench.until(|bench| bench.site.pve_state().vms.contains_key(&110)).await;
     assert_eq!(
         bench.task("/100/clone", &[("newid", "111")]).await,
         "can't lock file '/var/lock/qemu-server/lock-100.conf' - got timeout"
@@ -174,14 +174,14 @@ async fn clone_on_shared_storage_can_target_another_host() {
     let bench = QemuTestBench::new();
     bench.vm(9000, &[("template", "1"), ("scsi0", "nas:9000/base-9000-disk-0.qcow2,size=4G")]);
     {
-        let mut world = bench.site.world();
-        world.storages.insert("nas".to_owned(), fixture::storage(StorageKind::Nfs));
+        let mut pve_state = bench.site.pve_state();
+        pve_state.storages.insert("nas".to_owned(), fixture::storage(StorageKind::Nfs));
         let id = VolumeId::parse("nas:9000/base-9000-disk-0.qcow2").unwrap();
-        storage::put(&mut world, "pve1", &id, fixture::volume("qcow2", 4 << 30)).unwrap();
+        storage::put(&mut pve_state, "pve1", &id, fixture::volume("qcow2", 4 << 30)).unwrap();
     }
     let sent = [("newid", "110"), ("target", "pve2")];
     assert_eq!(bench.task("/9000/clone", &sent).await, "OK");
-    assert_eq!(bench.site.world().vms[&110].node, "pve2");
+    assert_eq!(bench.site.pve_state().vms[&110].node, "pve2");
     let disk = "nas:9000/base-9000-disk-0.qcow2/110/vm-110-disk-0.qcow2,size=4G";
     assert_eq!(bench.option(110, "scsi0").unwrap(), disk);
     assert_eq!(

@@ -21,9 +21,9 @@ async fn dump(bench: &QemuTestBench, part: &str) -> String {
 
 /// Content of the cloud-init drive of VM 100.
 fn drive(bench: &QemuTestBench) -> Vec<u8> {
-    let world = bench.site.world();
+    let pve_state = bench.site.pve_state();
     let id = VolumeId::parse("local-lvm:vm-100-cloudinit").unwrap();
-    let volume = storage::find(&world, "pve1", &id).unwrap().unwrap();
+    let volume = storage::find(&pve_state, "pve1", &id).unwrap().unwrap();
     std::fs::read(bench.site.blobs.path(volume.blob.as_ref().unwrap())).unwrap()
 }
 
@@ -118,8 +118,8 @@ async fn changed_options_are_pending_until_drive_is_regenerated() {
     bench.vm(100, &options());
     assert_eq!(bench.task("/100/status/start", &[]).await, "OK");
     {
-        let mut world = bench.site.world();
-        let config = &mut world.vms.get_mut(&100).unwrap().config;
+        let mut pve_state = bench.site.pve_state();
+        let config = &mut pve_state.vms.get_mut(&100).unwrap().config;
         config.insert("ipconfig0".into(), "ip=10.0.0.12/16".into());
         config.insert("ciuser".into(), "me".into());
         config.remove("nameserver");
@@ -148,7 +148,7 @@ async fn cicustom_snippets_replace_generated_files() {
     let bench = QemuTestBench::new();
     bench.vm(100, &options());
     let custom = ("cicustom".to_owned(), "user=local:snippets/mine.yaml".to_owned());
-    bench.site.world().vms.get_mut(&100).unwrap().config.extend([custom]);
+    bench.site.pve_state().vms.get_mut(&100).unwrap().config.extend([custom]);
     assert_eq!(
         bench.task("/100/status/start", &[]).await,
         "can't open '/var/lib/vz/snippets/mine.yaml' - No such file or directory"
@@ -156,7 +156,7 @@ async fn cicustom_snippets_replace_generated_files() {
     let mut snippet = fixture::volume("snippet", 5);
     snippet.blob = Some(bench.site.blobs.write(b"#mine").unwrap());
     let id = VolumeId::parse("local:snippets/mine.yaml").unwrap();
-    storage::put(&mut bench.site.world(), "pve1", &id, snippet).unwrap();
+    storage::put(&mut bench.site.pve_state(), "pve1", &id, snippet).unwrap();
     assert_eq!(bench.task("/100/status/start", &[]).await, "OK");
     assert!(holds(&drive(&bench), "#mine"));
 }

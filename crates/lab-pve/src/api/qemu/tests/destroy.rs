@@ -1,5 +1,5 @@
 use super::*;
-use crate::world::AclEntry;
+use crate::pve_state::AclEntry;
 use Method::Delete;
 
 async fn destroyed(bench: &QemuTestBench, vmid: u32, sent: &[(&str, &str)]) -> String {
@@ -9,13 +9,13 @@ async fn destroyed(bench: &QemuTestBench, vmid: u32, sent: &[(&str, &str)]) -> S
 
 fn put(bench: &QemuTestBench, volume: &str) {
     let id = VolumeId::parse(volume).unwrap();
-    let mut world = bench.site.world();
-    storage::put(&mut world, "pve1", &id, fixture::volume("raw", 4 << 20)).unwrap();
+    let mut pve_state = bench.site.pve_state();
+    storage::put(&mut pve_state, "pve1", &id, fixture::volume("raw", 4 << 20)).unwrap();
 }
 
 fn has(bench: &QemuTestBench, volume: &str) -> bool {
     let id = VolumeId::parse(volume).unwrap();
-    storage::find(&bench.site.world(), "pve1", &id).unwrap().is_some()
+    storage::find(&bench.site.pve_state(), "pve1", &id).unwrap().is_some()
 }
 
 #[tokio::test]
@@ -33,19 +33,19 @@ async fn destroy_removes_volumes_pool_membership_and_acl_entries() {
         put(&bench, &format!("local-lvm:{volume}"));
     }
     {
-        let mut world = bench.site.world();
-        world.pools.entry("lab".to_owned()).or_default().vms.insert(100);
+        let mut pve_state = bench.site.pve_state();
+        pve_state.pools.entry("lab".to_owned()).or_default().vms.insert(100);
         for path in ["/vms/100", "/vms"] {
             let (path, who) = (path.to_owned(), "a@pve".to_owned());
             let role = "PVEVMAdmin".to_owned();
-            world.access.acl.push(AclEntry { path, who, role, propagate: true });
+            pve_state.access.acl.push(AclEntry { path, who, role, propagate: true });
         }
     }
     assert_eq!(destroyed(&bench, 100, &[]).await, "OK");
-    let world = bench.site.world();
-    assert!(!world.vms.contains_key(&100) && world.pools["lab"].vms.is_empty());
-    assert_eq!(world.access.acl.len(), 1);
-    drop(world);
+    let pve_state = bench.site.pve_state();
+    assert!(!pve_state.vms.contains_key(&100) && pve_state.pools["lab"].vms.is_empty());
+    assert_eq!(pve_state.access.acl.len(), 1);
+    drop(pve_state);
     assert!(!has(&bench, "local-lvm:vm-100-disk-0") && !has(&bench, "local-lvm:vm-100-disk-3"));
     assert!(!has(&bench, "local-lvm:vm-100-cloudinit"));
     assert!(has(&bench, "local-lvm:vm-200-disk-0") && has(&bench, "local-lvm:vm-100-disk-9"));
@@ -59,7 +59,7 @@ async fn missing_storage_is_a_warning_since_9() {
         let bench = QemuTestBench::with(release, Profile::Instant, 1000.0);
         bench.vm(100, &[("scsi1", "gone:vm-100-disk-1,size=4M")]);
         assert_eq!(destroyed(&bench, 100, &[]).await, exit);
-        assert_eq!(bench.site.world().vms.contains_key(&100), release == Release::V8);
+        assert_eq!(bench.site.pve_state().vms.contains_key(&100), release == Release::V8);
         assert!(!has(&bench, "local-lvm:vm-100-disk-0"));
     }
 }
@@ -86,19 +86,19 @@ async fn ha_managed_vm_requires_purge() {
     let bench = QemuTestBench::new();
     bench.vm(100, &[]);
     {
-        let mut world = bench.site.world();
-        world.ha.resources.insert("vm:100".to_owned(), BTreeMap::new());
+        let mut pve_state = bench.site.pve_state();
+        pve_state.ha.resources.insert("vm:100".to_owned(), BTreeMap::new());
         let rule = [("resources".to_owned(), "vm:100,vm:101".to_owned())];
-        world.ha.rules.insert("apart".to_owned(), rule.into());
+        pve_state.ha.rules.insert("apart".to_owned(), rule.into());
     }
     assert_eq!(
         message(bench.call(Delete, "/100", &[]).await),
         "500 unable to remove VM 100 - used in HA resources and purge parameter not set."
     );
     assert_eq!(destroyed(&bench, 100, &[("purge", "1")]).await, "OK");
-    let world = bench.site.world();
-    assert!(world.ha.resources.is_empty());
-    assert_eq!(world.ha.rules["apart"]["resources"], "vm:101");
+    let pve_state = bench.site.pve_state();
+    assert!(pve_state.ha.resources.is_empty());
+    assert_eq!(pve_state.ha.rules["apart"]["resources"], "vm:101");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@ use Method::{Post, Put};
 
 fn has(bench: &QemuTestBench, volume: &str) -> bool {
     let id = VolumeId::parse(volume).unwrap();
-    storage::find(&bench.site.world(), "pve1", &id).unwrap().is_some()
+    storage::find(&bench.site.pve_state(), "pve1", &id).unwrap().is_some()
 }
 
 async fn resized(bench: &QemuTestBench, sent: &[(&str, &str)]) -> String {
@@ -53,7 +53,7 @@ async fn moving_a_disk_of_a_running_vm_updates_its_running_config() {
     assert_eq!(bench.task("/100/move_disk", &sent).await, "OK");
     let now = "local:100/vm-100-disk-0.raw,size=10G";
     assert_eq!(bench.option(100, "scsi0").unwrap(), now);
-    assert_eq!(bench.site.world().vms[&100].run.as_ref().unwrap().config["scsi0"], now);
+    assert_eq!(bench.site.pve_state().vms[&100].run.as_ref().unwrap().config["scsi0"], now);
 }
 
 #[tokio::test]

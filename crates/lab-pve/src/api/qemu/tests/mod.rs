@@ -20,10 +20,10 @@ use talmox_lab_environment::{Environment, Profile};
 
 use crate::blob::Blobs;
 use crate::call::{Call, Reply};
+use crate::pve_state::{Bridge, Caller, Host, PveState, Run, StorageKind, TaskState, Vm, VolumeId};
 use crate::schema::{Method, Raw, find, verify};
 use crate::site::Site;
 use crate::storage::{self, fixture};
-use crate::world::{Bridge, Caller, Host, Run, StorageKind, TaskState, Vm, VolumeId, World};
 use crate::{ApiError, Release};
 
 /// Test site with two hosts, two storages and the user root.
@@ -38,16 +38,17 @@ impl QemuTestBench {
     }
 
     fn with(release: Release, profile: Profile, speed: f64) -> Self {
-        let mut world = World::new(release);
+        let mut pve_state = PveState::new(release);
         for name in ["pve1", "pve2"] {
-            world.hosts.insert(name.to_owned(), host());
+            pve_state.hosts.insert(name.to_owned(), host());
         }
         let storages = [("local", StorageKind::Dir), ("local-lvm", StorageKind::LvmThin)];
-        world.storages = storages.map(|(id, kind)| (id.to_owned(), fixture::storage(kind))).into();
+        pve_state.storages =
+            storages.map(|(id, kind)| (id.to_owned(), fixture::storage(kind))).into();
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::open(folder.path()).unwrap();
         let site = Site::new(
-            world,
+            pve_state,
             blobs,
             Arc::new(Environment::new(Clock::scaled(speed), Chance::new(7), profile)),
         );
@@ -58,22 +59,22 @@ impl QemuTestBench {
     fn vm(&self, vmid: u32, options: &[(&str, &str)]) {
         let disk = format!("local-lvm:vm-{vmid}-disk-0");
         let id = VolumeId::parse(&disk).unwrap();
-        let mut world = self.site.world();
-        storage::put(&mut world, "pve1", &id, fixture::volume("raw", 10 << 30)).unwrap();
+        let mut pve_state = self.site.pve_state();
+        storage::put(&mut pve_state, "pve1", &id, fixture::volume("raw", 10 << 30)).unwrap();
         let mut vm = Vm { node: "pve1".to_owned(), ..Vm::default() };
         vm.config.insert("scsi0".to_owned(), format!("{disk},size=10G"));
         vm.config.insert("boot".to_owned(), "order=scsi0".to_owned());
         for (key, value) in options {
             vm.config.insert((*key).to_owned(), (*value).to_owned());
         }
-        world.vms.insert(vmid, vm);
+        pve_state.vms.insert(vmid, vm);
     }
 
     /// Adds a running VM with one disk.
     fn running(&self, vmid: u32, options: &[(&str, &str)]) {
         self.vm(vmid, options);
-        let mut world = self.site.world();
-        let vm = world.vms.get_mut(&vmid).unwrap();
+        let mut pve_state = self.site.pve_state();
+        let vm = pve_state.vms.get_mut(&vmid).unwrap();
         vm.run = Some(Run {
             since: 0,
             pid: 4711,
@@ -85,11 +86,11 @@ impl QemuTestBench {
     }
 
     fn is_running(&self, vmid: u32) -> bool {
-        self.site.world().vms[&vmid].is_running()
+        self.site.pve_state().vms[&vmid].is_running()
     }
 
     fn option(&self, vmid: u32, key: &str) -> Option<String> {
-        self.site.world().vms[&vmid].config.get(key).cloned()
+        self.site.pve_state().vms[&vmid].config.get(key).cloned()
     }
 
     async fn call(
@@ -108,7 +109,7 @@ impl QemuTestBench {
         path: &str,
         sent: &[(&str, &str)],
     ) -> Result<Json, ApiError> {
-        let release = self.site.world().release;
+        let release = self.site.pve_state().release;
         let path = format!("/nodes/pve1/qemu{path}");
         let (endpoint, of_path) = find(release, method, &path).expect("a known path");
         let mut raw: BTreeMap<String, Raw> =
@@ -130,7 +131,7 @@ impl QemuTestBench {
 
     async fn end_of(&self, upid: &str) -> String {
         loop {
-            let state = self.site.world().tasks.get(upid).unwrap().state.clone();
+            let state = self.site.pve_state().tasks.get(upid).unwrap().state.clone();
             if let TaskState::Stopped { exit, .. } = state {
                 return exit;
             }
@@ -139,8 +140,8 @@ impl QemuTestBench {
     }
 
     fn log(&self, kind: &str) -> Vec<String> {
-        let world = self.site.world();
-        let tasks = world.tasks.iter().filter(|task| task.kind == kind);
+        let pve_state = self.site.pve_state();
+        let tasks = pve_state.tasks.iter().filter(|task| task.kind == kind);
         tasks.flat_map(|task| task.log.clone()).collect()
     }
 

@@ -4,7 +4,7 @@ use talmox_lab_environment::fault::Action;
 
 use super::*;
 use crate::guest::{GuestEvent, GuestEventKind};
-use crate::world_guard;
+use crate::pve_state_guard;
 use Method::Post;
 
 #[tokio::test]
@@ -53,12 +53,12 @@ async fn root_only_options_are_rejected_by_the_call() {
 async fn stop_applies_pending_changes() {
     let bench = QemuTestBench::new();
     bench.running(100, &[("cores", "2")]);
-    bench.site.world().vms.get_mut(&100).unwrap().pending.insert("cores".into(), "4".into());
+    bench.site.pve_state().vms.get_mut(&100).unwrap().pending.insert("cores".into(), "4".into());
     assert_eq!(bench.task("/100/status/stop", &[]).await, "OK");
     assert!(!bench.is_running(100));
     assert_eq!(bench.option(100, "cores").unwrap(), "4");
     // Stopping a stopped VM succeeds, even if it is locked.
-    bench.site.world().vms.get_mut(&100).unwrap().config.insert("lock".into(), "clone".into());
+    bench.site.pve_state().vms.get_mut(&100).unwrap().config.insert("lock".into(), "clone".into());
     assert_eq!(bench.task("/100/status/stop", &[]).await, "OK");
     assert_eq!(bench.task("/100/status/shutdown", &[]).await, "OK");
 }
@@ -67,7 +67,7 @@ async fn stop_applies_pending_changes() {
 async fn guest_shutdown_keeps_changes_pending_until_next_start() {
     let bench = QemuTestBench::new();
     bench.running(100, &[("cores", "2")]);
-    bench.site.world().vms.get_mut(&100).unwrap().pending.insert("cores".into(), "4".into());
+    bench.site.pve_state().vms.get_mut(&100).unwrap().pending.insert("cores".into(), "4".into());
     bench.site.guest_power_off(100);
     assert!(!bench.is_running(100));
     assert_eq!(bench.option(100, "cores").unwrap(), "2");
@@ -79,7 +79,7 @@ async fn guest_shutdown_keeps_changes_pending_until_next_start() {
 async fn reboot_applies_pending_changes_without_start_task() {
     let bench = QemuTestBench::new();
     bench.running(100, &[("cores", "2")]);
-    bench.site.world().vms.get_mut(&100).unwrap().pending.insert("cores".into(), "4".into());
+    bench.site.pve_state().vms.get_mut(&100).unwrap().pending.insert("cores".into(), "4".into());
     assert_eq!(bench.task("/100/status/reboot", &[]).await, "OK");
     bench.until(|bench| bench.is_running(100)).await;
     assert_eq!(bench.option(100, "cores").unwrap(), "4");
@@ -175,12 +175,12 @@ async fn suspend_to_disk_and_resume() {
     assert_eq!(bench.option(100, "lock").unwrap(), "suspended");
     let state = VolumeId::parse(&bench.option(100, "vmstate").unwrap()).unwrap();
     assert!(state.name.starts_with("vm-100-state-suspend-"), "{state}");
-    assert!(storage::find(&bench.site.world(), "pve1", &state).unwrap().is_some());
+    assert!(storage::find(&bench.site.pve_state(), "pve1", &state).unwrap().is_some());
     assert_eq!(bench.task("/100/status/resume", &[]).await, "OK");
     assert!(bench.is_running(100));
     assert_eq!(bench.option(100, "lock"), None);
     assert_eq!(bench.option(100, "vmstate"), None);
-    assert!(storage::find(&bench.site.world(), "pve1", &state).unwrap().is_none());
+    assert!(storage::find(&bench.site.pve_state(), "pve1", &state).unwrap().is_none());
 }
 
 #[tokio::test]
@@ -188,14 +188,14 @@ async fn power_calls_for_ha_managed_vm_become_requests() {
     let bench = QemuTestBench::new();
     bench.vm(100, &[]);
     let options = BTreeMap::from([("state".to_owned(), "stopped".to_owned())]);
-    bench.site.world().ha.resources.insert("vm:100".to_owned(), options);
+    bench.site.pve_state().ha.resources.insert("vm:100".to_owned(), options);
     assert_eq!(bench.task("/100/status/start", &[]).await, "OK");
-    assert_eq!(bench.site.world().ha.resources["vm:100"]["state"], "started");
+    assert_eq!(bench.site.pve_state().ha.resources["vm:100"]["state"], "started");
     assert_eq!(bench.log("hastart")[0], "Requesting HA start for VM 100");
     let overruled = bench.call(Post, "/100/status/stop", &[("overrule-shutdown", "1")]).await;
     assert!(message(overruled).contains("Not applicable for HA resources."));
     assert_eq!(bench.task("/100/status/stop", &[]).await, "OK");
-    assert_eq!(bench.site.world().ha.resources["vm:100"]["state"], "stopped");
+    assert_eq!(bench.site.pve_state().ha.resources["vm:100"]["state"], "stopped");
 }
 
 #[tokio::test]
@@ -230,8 +230,8 @@ async fn observers_see_the_caller_of_every_start_and_stop() {
     bench.running(100, &[]);
     let changes = Arc::new(Mutex::new(vec![(true, None)]));
     let recorded = Arc::clone(&changes);
-    bench.site.observe(move |world, caller| {
-        let is_running = world.vms[&100].is_running();
+    bench.site.observe(move |pve_state, caller| {
+        let is_running = pve_state.vms[&100].is_running();
         let mut recorded = recorded.lock().unwrap();
         if recorded.last().is_some_and(|(before, _)| *before != is_running) {
             recorded.push((is_running, caller.map(ToString::to_string)));
@@ -271,6 +271,6 @@ async fn observers_see_the_caller_of_every_start_and_stop() {
     run("start").await;
     let down = Action::Down { host: "pve1".to_owned(), lasts: None };
     let fault = async { bench.site.apply_fault(&down) };
-    world_guard::made_by(Caller::parse("root@pam"), fault).await;
+    pve_state_guard::made_by(Caller::parse("root@pam"), fault).await;
     assert_eq!(last(), (false, None));
 }

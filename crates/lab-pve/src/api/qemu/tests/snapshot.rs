@@ -11,7 +11,7 @@ async fn take(bench: &QemuTestBench, name: &str) -> String {
 }
 
 fn parent(bench: &QemuTestBench, snapshot: &str) -> Option<String> {
-    bench.site.world().vms[&100].snapshots[snapshot].config.get("parent").cloned()
+    bench.site.pve_state().vms[&100].snapshots[snapshot].config.get("parent").cloned()
 }
 
 #[tokio::test]
@@ -20,13 +20,13 @@ async fn rollback_restores_config_and_disks() {
     bench.vm(100, &[("cores", "2"), ("vmgenid", "x"), ("description", "now")]);
     assert_eq!(take(&bench, "before").await, "OK");
     {
-        let mut world = bench.site.world();
-        let vm = world.vms.get_mut(&100).unwrap();
+        let mut pve_state = bench.site.pve_state();
+        let vm = pve_state.vms.get_mut(&100).unwrap();
         vm.config.insert("cores".to_owned(), "8".to_owned());
         vm.config.insert("scsi1".to_owned(), "local-lvm:vm-100-disk-5,size=4M".to_owned());
         vm.config.insert("description".to_owned(), "later".to_owned());
         let id = VolumeId::parse("local-lvm:vm-100-disk-0").unwrap();
-        storage::resize(&mut world, "pve1", &id, 20 << 30).unwrap();
+        storage::resize(&mut pve_state, "pve1", &id, 20 << 30).unwrap();
     }
     assert_eq!(bench.task("/100/snapshot/before/rollback", &[]).await, "OK");
     assert_eq!(bench.option(100, "cores").unwrap(), "2");
@@ -36,8 +36,8 @@ async fn rollback_restores_config_and_disks() {
     assert_ne!(bench.option(100, "vmgenid").unwrap(), "x");
     assert_eq!(bench.option(100, "lock"), None);
     let id = VolumeId::parse("local-lvm:vm-100-disk-0").unwrap();
-    let world = bench.site.world();
-    assert_eq!(storage::find(&world, "pve1", &id).unwrap().unwrap().size, 10 << 30);
+    let pve_state = bench.site.pve_state();
+    assert_eq!(storage::find(&pve_state, "pve1", &id).unwrap().unwrap().size, 10 << 30);
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn snapshot_with_memory_creates_state_volume() {
     assert_eq!(bench.task("/100/snapshot", &sent).await, "OK");
     let state = VolumeId::parse("local-lvm:vm-100-state-live").unwrap();
     let size = |bench: &QemuTestBench| {
-        storage::find(&bench.site.world(), "pve1", &state).unwrap().map(|volume| volume.size)
+        storage::find(&bench.site.pve_state(), "pve1", &state).unwrap().map(|volume| volume.size)
     };
     assert_eq!(size(&bench), Some((1024 * 2 + 500) << 20));
     assert_eq!(bench.task("/100/snapshot/live/rollback", &[]).await, "OK");
@@ -105,10 +105,10 @@ async fn failed_snapshot_is_removed() {
     bench.vm(100, &[("scsi1", "local-lvm:vm-100-disk-1,size=4M")]);
     let exit = take(&bench, "before").await;
     assert_eq!(exit, "no such logical volume pve/vm-100-disk-1");
-    assert!(bench.site.world().vms[&100].snapshots.is_empty());
+    assert!(bench.site.pve_state().vms[&100].snapshots.is_empty());
     assert_eq!(bench.option(100, "lock"), None);
     assert_eq!(bench.option(100, "parent"), None);
     let id = VolumeId::parse("local-lvm:vm-100-disk-0").unwrap();
-    let world = bench.site.world();
-    assert!(storage::find(&world, "pve1", &id).unwrap().unwrap().snapshots.is_empty());
+    let pve_state = bench.site.pve_state();
+    assert!(storage::find(&pve_state, "pve1", &id).unwrap().unwrap().snapshots.is_empty());
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::world::{Mapping, PciDevice};
+use crate::pve_state::{Mapping, PciDevice};
 
 fn device(address: &str, group: i32) -> PciDevice {
     PciDevice {
@@ -21,8 +21,8 @@ fn device(address: &str, group: i32) -> PciDevice {
 /// mapping `away` is for another host, and `other` has the ID of another device.
 fn bench() -> QemuTestBench {
     let bench = QemuTestBench::new();
-    let mut world = bench.site.world();
-    world.hosts.get_mut("pve1").unwrap().pci =
+    let mut pve_state = bench.site.pve_state();
+    pve_state.hosts.get_mut("pve1").unwrap().pci =
         vec![device("0000:01:00.0", 1), device("0000:02:00.0", 2)];
     let entry =
         |path: &str, group: i32| format!("node=pve1,path={path},id=10de:2204,iommugroup={group}");
@@ -33,10 +33,10 @@ fn bench() -> QemuTestBench {
     let away = Mapping { entries: away, ..Mapping::default() };
     let other = vec!["node=pve1,path=0000:01:00.0,id=10de:9999,iommugroup=1".to_owned()];
     let other = Mapping { entries: other, ..Mapping::default() };
-    world.mappings.pci = [("gpu", one), ("gpus", both), ("away", away), ("other", other)]
+    pve_state.mappings.pci = [("gpu", one), ("gpus", both), ("away", away), ("other", other)]
         .map(|(id, mapping)| (id.to_owned(), mapping))
         .into();
-    drop(world);
+    drop(pve_state);
     bench
 }
 

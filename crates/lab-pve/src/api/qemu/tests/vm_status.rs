@@ -1,7 +1,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::*;
-use crate::world::{AclEntry, Agent};
+use crate::pve_state::{AclEntry, Agent};
 use Method::{Get, Post};
 
 #[tokio::test]
@@ -29,7 +29,7 @@ async fn vm_list_is_filtered_by_privileges() {
     let bench = QemuTestBench::new();
     bench.vm(100, &[("name", "a")]);
     bench.running(101, &[("lock", "clone")]);
-    bench.site.world().access.acl.push(AclEntry {
+    bench.site.pve_state().access.acl.push(AclEntry {
         path: "/vms/101".to_owned(),
         who: "ops@pve".to_owned(),
         role: "PVEAuditor".to_owned(),
@@ -74,7 +74,7 @@ async fn agent_commands_return_results() {
         ],
         hostname: "talos-cp-01".to_owned(),
     };
-    bench.site.world().vms.get_mut(&100).unwrap().run.as_mut().unwrap().agent = Some(agent);
+    bench.site.pve_state().vms.get_mut(&100).unwrap().run.as_mut().unwrap().agent = Some(agent);
     let cards = bench.call(Get, "/100/agent/network-get-interfaces", &[]).await.unwrap();
     assert_eq!(cards["result"][0]["hardware-address"], "bc:24:11:10:00:01");
     assert_eq!(
@@ -95,7 +95,7 @@ async fn listing_a_thousand_vms_is_fast() {
     for vmid in 1000..2000 {
         bench.running(vmid, &[("name", "a"), ("memory", "2048"), ("agent", "1")]);
     }
-    bench.site.world().access.acl.push(AclEntry {
+    bench.site.pve_state().access.acl.push(AclEntry {
         path: "/vms".to_owned(),
         who: "ops@pve".to_owned(),
         role: "PVEAuditor".to_owned(),

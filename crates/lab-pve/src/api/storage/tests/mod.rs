@@ -14,11 +14,11 @@ use talmox_lab_environment::{Environment, Profile};
 
 use crate::blob::Blobs;
 use crate::call::{Call, Outcome, Reply, Upload};
+use crate::pve_state::{AclEntry, Caller, ContentType, TaskState, VolumeId};
 use crate::schema::{Method, Raw, find, verify};
 use crate::site::Site;
-use crate::storage::fixture::{volume, world};
+use crate::storage::fixture::{pve_state, volume};
 use crate::storage::put;
-use crate::world::{AclEntry, Caller, ContentType, TaskState, VolumeId};
 use crate::{ApiError, Release};
 
 /// Test site with storages.
@@ -35,18 +35,18 @@ impl StorageTestBench {
     fn reaching(reach: BTreeMap<String, SocketAddr>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::open(folder.path()).unwrap();
-        let mut world = world();
-        let dir = world.storages.get_mut("dir").unwrap();
+        let mut pve_state = pve_state();
+        let dir = pve_state.storages.get_mut("dir").unwrap();
         dir.content.extend([ContentType::Backup, ContentType::Snippets, ContentType::Vztmpl]);
         let environment = Environment::new(Clock::scaled(1000.0), Chance::new(7), Profile::Instant)
             .with_outside(Outside::new(reach));
-        let site = Site::new(world, blobs, Arc::new(environment));
+        let site = Site::new(pve_state, blobs, Arc::new(environment));
         Self { site: Arc::new(site), _folder: folder }
     }
 
     fn add(&self, id: &str, format: &str, size: u64) {
         let id = VolumeId::parse(id).unwrap();
-        put(&mut self.site.world(), "pve1", &id, volume(format, size)).unwrap();
+        put(&mut self.site.pve_state(), "pve1", &id, volume(format, size)).unwrap();
     }
 
     async fn send(
@@ -91,7 +91,7 @@ impl StorageTestBench {
         let Reply::Data(Json::String(upid)) = outcome.unwrap() else { panic!("no task") };
         loop {
             if let TaskState::Stopped { exit, .. } =
-                &self.site.world().tasks.get(&upid).unwrap().state
+                &self.site.pve_state().tasks.get(&upid).unwrap().state
             {
                 return exit.clone();
             }
@@ -191,7 +191,7 @@ async fn host_lists_its_storages() {
         bench.rejected(Method::Get, "/nodes/pve1/storage", json!({ "storage": "nope" })).await,
         "400 Parameter verification failed. [storage: No such storage.]"
     );
-    bench.site.world().storages.get_mut("nfs").unwrap().nodes.insert("pve2".to_owned());
+    bench.site.pve_state().storages.get_mut("nfs").unwrap().nodes.insert("pve2".to_owned());
     let status = bench.data(Method::Get, "/nodes/pve1/storage/nfs/status", json!({})).await;
     assert_eq!((&status["active"], &status["total"]), (&json!(0), &json!(0)));
 }
@@ -214,12 +214,12 @@ async fn volume_list_is_filtered_by_privileges() {
         role: role.to_owned(),
         propagate: true,
     };
-    bench.site.world().access.users.insert(
+    bench.site.pve_state().access.users.insert(
         "ops@pve".to_owned(),
-        crate::world::User { password: None, enabled: true, expires: 0, comment: None },
+        crate::pve_state::User { password: None, enabled: true, expires: 0, comment: None },
     );
     let acl = [role("/storage/dir", "PVEDatastoreUser"), role("/vms/101", "PVEVMAdmin")];
-    bench.site.world().access.acl.extend(acl);
+    bench.site.pve_state().access.acl.extend(acl);
     let path = "/nodes/pve1/storage/dir/content";
     let list = bench.send("ops@pve", Method::Get, path, json!({}), None).await.unwrap();
     let Reply::Data(Json::Array(list)) = list else { panic!("no list") };

@@ -10,8 +10,8 @@ use super::StorageTestBench;
 use crate::api::testing::host;
 use crate::call::Upload;
 use crate::image::empty_qcow2;
+use crate::pve_state::Host;
 use crate::schema::Method;
-use crate::world::Host;
 
 /// Starts a server that answers every request with this body, and returns its address.
 fn serve(status: &'static str, body: &'static [u8]) -> SocketAddr {
@@ -79,7 +79,7 @@ async fn uploaded_files_are_checked() {
     let raw = read("/nodes/pve1/storage/dir/content/import/a.raw").await;
     assert_eq!((&raw["size"], &raw["used"]), (&json!(512), &json!(9)));
 
-    bench.site.world().storages.get_mut("dir").unwrap().capacity = 1600;
+    bench.site.pve_state().storages.get_mut("dir").unwrap().capacity = 1600;
     assert_eq!(bench.upload("iso", "f.iso", b"HELLO\n", none()).await, "OK");
     let path = "/var/lib/vz/template/iso/h.iso";
     assert_eq!(
@@ -92,7 +92,7 @@ async fn uploaded_files_are_checked() {
 async fn upload_to_offline_host_is_rejected() {
     let bench = StorageTestBench::new();
     let down = Host { online: false, ..host("pve2") };
-    bench.site.world().hosts.insert("pve2".to_owned(), down);
+    bench.site.pve_state().hosts.insert("pve2".to_owned(), down);
     let blob = bench.site.blobs.write(b"x").unwrap();
     let temporary = "/var/tmp/pveupload-00".to_owned();
     let file = Upload { blob, length: 1, temporary, contacted: "pve1".to_owned() };
