@@ -183,15 +183,15 @@ mod tests {
     }
 
     #[test]
-    fn missing_and_surplus_rows_are_problems() {
+    fn missing_and_unknown_rows_are_problems() {
         let missing = "ARCHITECTURE.md: the table of crates lacks crates/tree";
-        let surplus =
+        let unknown =
             "ARCHITECTURE.md: the table of crates has crates/yaml, which is not in the workspace";
         let text = metadata().to_string().replace("crates/yaml", "crates/tree");
         let moved: Json = serde_json::from_str(&text).unwrap();
         let found = compare(&table(GOOD), &workspace(&moved));
         assert!(
-            found.contains(&missing.to_owned()) && found.contains(&surplus.to_owned()),
+            found.contains(&missing.to_owned()) && found.contains(&unknown.to_owned()),
             "{found:?}"
         );
         assert_eq!(problems("no table").len(), 4);

@@ -16,6 +16,7 @@ mod crate_table;
 mod dependencies;
 mod dist;
 mod generated;
+mod glossary;
 mod import_cycle;
 mod layering;
 mod named_path;
@@ -23,6 +24,7 @@ mod purity;
 mod size;
 mod stubs;
 mod threat_model;
+mod type_name;
 mod walk;
 
 type Problems = Vec<String>;
@@ -41,6 +43,8 @@ fn main() -> ExitCode {
             problems.extend(size::check(&root));
             problems.extend(threat_model::check(&root));
             problems.extend(named_path::check(&root));
+            problems.extend(type_name::check(&root));
+            problems.extend(glossary::check(&root));
             problems
         }
         Some("dist") => dist::build(&root),

@@ -24,7 +24,7 @@ pub(crate) struct Boundary {
 
 /// Reason why an inventory may not use a file.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum RefusedFile {
+pub(crate) enum RejectedFile {
     #[error(
         "it is outside {}, which contains the inventory; `--allow-file {}` allows it",
         root.display(),
@@ -49,7 +49,7 @@ impl Boundary {
     }
 
     /// Resolves the path of a file. Returns an error if the inventory may not use the file.
-    pub(crate) fn admit(&self, path: &Path) -> Result<PathBuf, RefusedFile> {
+    pub(crate) fn admit(&self, path: &Path) -> Result<PathBuf, RejectedFile> {
         let real = fs::canonicalize(path).map_err(|error| ReadError::of(path, error))?;
         // A device or a pipe is rejected inside and outside the boundary, so `NotRegular` is more useful than `Outside`.
         let known = fs::metadata(&real).map_err(|error| ReadError::of(path, error))?;
@@ -60,7 +60,7 @@ impl Boundary {
         if real.starts_with(&self.root) || self.allowed.iter().any(is_allowed) {
             return Ok(real);
         }
-        Err(RefusedFile::Outside { root: self.root.clone(), path: real })
+        Err(RejectedFile::Outside { root: self.root.clone(), path: real })
     }
 
     /// Whether a file is outside the boundary. Messages never show the content of such a file, even if `--allow-file`
@@ -70,7 +70,7 @@ impl Boundary {
     }
 
     /// Reads a file of the inventory, or a file that the inventory names.
-    pub(crate) fn read(&self, path: &Path) -> Result<Vec<u8>, RefusedFile> {
+    pub(crate) fn read(&self, path: &Path) -> Result<Vec<u8>, RejectedFile> {
         Ok(regular_file::read(&self.admit(path)?, LARGEST)?)
     }
 
@@ -147,18 +147,18 @@ mod tests {
         symlink(at("private"), at("clone/inventory/dev/link.yaml")).unwrap();
         symlink(at("clone/patch.yaml"), at("clone/inventory/dev/inner.yaml")).unwrap();
         let dev = at("clone/inventory/dev");
-        let refused = |boundary: &Boundary, name: &str| {
-            matches!(boundary.read(&dev.join(name)), Err(RefusedFile::Outside { .. }))
+        let rejected = |boundary: &Boundary, name: &str| {
+            matches!(boundary.read(&dev.join(name)), Err(RejectedFile::Outside { .. }))
         };
         // Without a repository the folder itself is the boundary.
         let bare = Boundary::around(&dev, &[]);
-        assert!(refused(&bare, "../../patch.yaml") && refused(&bare, "inner.yaml"));
+        assert!(rejected(&bare, "../../patch.yaml") && rejected(&bare, "inner.yaml"));
         fs::create_dir(at("clone/.git")).unwrap();
         let boundary = Boundary::around(&dev, &[]);
         assert_eq!(boundary.read(&dev.join("../../patch.yaml")).unwrap(), b"a: 1");
         assert_eq!(boundary.read(&dev.join("inner.yaml")).unwrap(), b"a: 1");
         for name in ["../../../private", "link.yaml", at("private").to_str().unwrap()] {
-            assert!(refused(&boundary, name), "{name}");
+            assert!(rejected(&boundary, name), "{name}");
             assert!(boundary.is_outside(&dev.join(name)), "{name}");
         }
         let allowed = Boundary::around(&dev, &[at("private")]);

@@ -157,7 +157,7 @@ impl<'a> Resolver<'a> {
     fn look_up(&self, reference: Reference<'_>) -> Result<SecretText, CommandError> {
         let setting = reference.setting;
         let text = match &reference.secret.value {
-            SecretRef::Clear(text) => SecretText::new(text.reveal()),
+            SecretRef::Clear(text) => text.clone(),
             SecretRef::Env(name) => variable(name, setting)?,
             SecretRef::Secret(path) => self.in_file(path, setting)?,
             SecretRef::Command(command) => self.output(command, setting)?,

@@ -121,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    fn refused(path: &Path) -> String {
+    fn rejected(path: &Path) -> String {
         read(path, 10).unwrap_err().to_string()
     }
 
@@ -132,32 +132,32 @@ mod tests {
         fs::write(at("file"), "0123456789").unwrap();
         symlink(at("file"), at("link")).unwrap();
         assert_eq!(read(&at("link"), 10).unwrap(), b"0123456789");
-        assert_eq!(refused(folder.path()), "a folder, not a file");
-        assert_eq!(refused(&at("none")), "no such file");
+        assert_eq!(rejected(folder.path()), "a folder, not a file");
+        assert_eq!(rejected(&at("none")), "no such file");
         symlink(at("none"), at("dangling")).unwrap();
-        assert_eq!(refused(&at("dangling")), "a link to a missing file");
+        assert_eq!(rejected(&at("dangling")), "a link to a missing file");
         symlink("/dev/zero", at("zero")).unwrap();
-        assert_eq!(refused(&at("zero")), "not a regular file");
+        assert_eq!(rejected(&at("zero")), "not a regular file");
         let made = Command::new("mkfifo").arg(at("pipe")).status().unwrap();
         assert!(made.success());
-        assert_eq!(refused(&at("pipe")), "not a regular file");
+        assert_eq!(rejected(&at("pipe")), "not a regular file");
         fs::write(at("file"), "0123456789a").unwrap();
-        assert_eq!(refused(&at("file")), "larger than 0 MiB; is this the right file?");
+        assert_eq!(rejected(&at("file")), "larger than 0 MiB; is this the right file?");
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn kernel_files_are_rejected() {
-        let refused = read(Path::new("/proc/self/environ"), LARGEST).unwrap_err();
-        assert_eq!(refused.to_string(), "a kernel file, not a regular file");
+        let rejected = read(Path::new("/proc/self/environ"), LARGEST).unwrap_err();
+        assert_eq!(rejected.to_string(), "a kernel file, not a regular file");
     }
 
     #[test]
     fn an_argument_may_be_a_stream_up_to_the_limit() {
         assert_eq!(read_argument(Path::new("/dev/null"), 10).unwrap(), b"");
-        let refused = read_argument(Path::new("/dev/zero"), 10).unwrap_err();
-        assert!(matches!(refused, ReadError::TooLarge(10)), "{refused}");
-        let refused = read_argument(Path::new("/"), 10).unwrap_err();
-        assert!(matches!(refused, ReadError::Folder), "{refused}");
+        let rejected = read_argument(Path::new("/dev/zero"), 10).unwrap_err();
+        assert!(matches!(rejected, ReadError::TooLarge(10)), "{rejected}");
+        let rejected = read_argument(Path::new("/"), 10).unwrap_err();
+        assert!(matches!(rejected, ReadError::Folder), "{rejected}");
     }
 }

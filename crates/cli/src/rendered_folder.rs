@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use talmox_talos_config::secret::SecretText;
 
 use crate::command_code::CommandCode;
-use crate::disk::{self, Before};
+use crate::disk::{self, Before, Readers, Staged};
 use crate::error::CommandError;
 
 /// Default output folder of `render`.
@@ -127,7 +127,7 @@ impl RenderedFolder {
     }
 
     /// Returns an error if one of the files to write exists and talmox did not write the existing file.
-    pub(crate) fn refuse_foreign_files(&self) -> Result<(), CommandError> {
+    fn refuse_foreign_files(&self) -> Result<(), CommandError> {
         for (path, text) in &self.files {
             let full = self.folder.join(path);
             self.refuse_links(path)?;
@@ -144,9 +144,9 @@ impl RenderedFolder {
         Ok(())
     }
 
-    /// Writes changed files and removes stale files. Returns an error before any write if a file exists that talmox did
-    /// not write.
-    pub(crate) fn write(self) -> Result<RenderSummary, CommandError> {
+    /// Writes changed files under temporary names, so that a folder that cannot be written is reported before any file has
+    /// its final name. Returns an error before any write if a file exists that talmox did not write.
+    pub(crate) fn stage(self) -> Result<StagedFolder, CommandError> {
         self.refuse_foreign_files()?;
         let mut summary = RenderSummary::default();
         let mut changes = vec![];
@@ -161,25 +161,20 @@ impl RenderedFolder {
                     if is_edited {
                         summary.overwritten.push(path.clone());
                     }
-                    changes.push((full, path, text));
+                    let staged = Staged::new(&full, text.expose(), Readers::Owner)?;
+                    changes.push((path.clone(), staged));
                 }
             }
         }
-        // The list is written first, so that the list contains every written file even after an interrupt.
         let mut listed: BTreeMap<String, String> = self.before.clone();
         listed
             .extend(self.files.iter().map(|(path, text)| (path.clone(), checksum(text.expose()))));
-        if !changes.is_empty() || listed != self.before {
-            self.save_list(&listed)?;
-        }
-        for (full, path, text) in changes {
-            disk::write_private(&full, text.expose(), Before::Anything)?;
-            summary.written.push(path.clone());
-        }
-        self.remove_stale(&mut summary)?;
-        listed.retain(|path, _| self.files.contains_key(path) || summary.kept.contains(path));
-        self.save_list(&listed)?;
-        Ok(summary)
+        let list = if changes.is_empty() && listed == self.before {
+            None
+        } else {
+            Some(self.stage_list(&listed)?)
+        };
+        Ok(StagedFolder { folder: self, summary, list, listed, changes })
     }
 
     fn remove_stale(&self, summary: &mut RenderSummary) -> Result<(), CommandError> {
@@ -212,9 +207,40 @@ impl RenderedFolder {
         parts.map(|part| self.folder.join(part)).try_for_each(|part| disk::refuse_link(&part))
     }
 
-    fn save_list(&self, files: &BTreeMap<String, String>) -> Result<(), CommandError> {
+    fn stage_list(&self, files: &BTreeMap<String, String>) -> Result<Staged, CommandError> {
         let list = json!({ "format": 1, "cluster": self.cluster, "files": files });
-        disk::write_private(&self.folder.join(LIST), &format!("{list:#}\n"), Before::Anything)
+        Staged::new(&self.folder.join(LIST), &format!("{list:#}\n"), Readers::Owner)
+    }
+}
+
+/// Output folder whose changed files have temporary names. If this value is dropped, the temporary files are removed.
+pub(crate) struct StagedFolder {
+    folder: RenderedFolder,
+    summary: RenderSummary,
+    /// The new list of files. None if the list does not change.
+    list: Option<Staged>,
+    /// Checksums of the listed files, by path.
+    listed: BTreeMap<String, String>,
+    /// Changed files, by path.
+    changes: Vec<(String, Staged)>,
+}
+
+impl StagedFolder {
+    /// Gives the changed files their final names, and removes stale files.
+    pub(crate) fn put(self) -> Result<RenderSummary, CommandError> {
+        let Self { folder, mut summary, list, mut listed, changes } = self;
+        // The list is put first, so that the list contains every written file even after an interrupt.
+        if let Some(list) = list {
+            list.put(Before::Anything)?;
+        }
+        for (path, staged) in changes {
+            staged.put(Before::Anything)?;
+            summary.written.push(path);
+        }
+        folder.remove_stale(&mut summary)?;
+        listed.retain(|path, _| folder.files.contains_key(path) || summary.kept.contains(path));
+        folder.stage_list(&listed)?.put(Before::Anything)?;
+        Ok(summary)
     }
 }
 

@@ -51,9 +51,17 @@ pub(crate) fn shortened(text: &str, columns: usize) -> String {
     short
 }
 
+/// Progress of a transfer: `12 of 40 MiB`. The amounts of a file below 1 MiB are in KiB, so that they are not all 0.
+pub(crate) fn transferred(bytes: u64, total: u64) -> String {
+    if total < 1 << 20 {
+        return format!("{} of {} KiB", bytes.div_ceil(1 << 10), total.div_ceil(1 << 10));
+    }
+    format!("{} of {} MiB", bytes >> 20, total >> 20)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{quoted, shortened, split, wrapped};
+    use super::{quoted, shortened, split, transferred, wrapped};
 
     #[test]
     fn quoted_words_are_split_to_the_same_words() {
@@ -86,5 +94,13 @@ mod tests {
         for bad in ["", "  ", "vi 'x", "vi \\"] {
             assert_eq!(split(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn small_transfers_are_shown_in_kib() {
+        assert_eq!(transferred(5 << 20, 40 << 20), "5 of 40 MiB");
+        assert_eq!(transferred(1 << 20, 1 << 20), "1 of 1 MiB");
+        assert_eq!(transferred(64 << 10, 370 << 10), "64 of 370 KiB");
+        assert_eq!(transferred(300, 300), "1 of 1 KiB");
     }
 }

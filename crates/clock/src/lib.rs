@@ -4,7 +4,7 @@
 //! simulates a ten-minute cluster creation in seconds. Socket timeouts do not use a scaled clock, because bytes cross a
 //! real network.
 //!
-//! All code that waits for a condition uses a [`Wait`], which has a reason, a deadline, a pause and cancellation.
+//! All code that waits for a condition uses a [`Wait`], which has a condition, a deadline, a pause and cancellation.
 
 mod cancel;
 mod chance;

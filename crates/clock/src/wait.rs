@@ -9,10 +9,20 @@ use crate::pausable_deadline::PausableDeadline;
 /// Default pause between two checks.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Start of each reported line.
+const START: &str = "waiting for ";
+
+/// Stage that may precede [`START`]: the awaited machine is known to boot.
+const BOOTING: &str = "booting: ";
+
 /// One wait for a condition. The caller checks the condition. While the condition is not met, the caller calls
-/// [`Wait::not_yet`] with the reason and checks again. The last check is at the deadline.
+/// [`Wait::not_yet`] with the answer of the check and checks again. The last check is at the deadline.
+///
+/// The wait itself composes the reported line from the awaited condition and the answer, so each line says what is awaited.
 pub struct Wait<'a> {
     clock: Clock,
+    /// The awaited condition, such as `etcd to start`.
+    what: String,
     deadline: WaitDeadline,
     started: Moment,
     /// Time from the start of the wait to the deadline.
@@ -25,7 +35,7 @@ pub struct Wait<'a> {
     reported: String,
 }
 
-/// Function that receives the reason of a wait.
+/// Function that receives the line of a wait.
 type Report<'a> = Box<dyn Fn(&str) + Send + Sync + 'a>;
 
 /// Deadline of a wait.
@@ -62,11 +72,13 @@ pub enum WaitError {
 }
 
 impl<'a> Wait<'a> {
-    pub fn new(clock: Clock, deadline: impl Into<WaitDeadline>) -> Self {
+    /// A wait for `what`, such as `etcd to start`.
+    pub fn new(clock: Clock, deadline: impl Into<WaitDeadline>, what: impl Into<String>) -> Self {
         let deadline = deadline.into();
         let (started, time) = (clock.moment(), deadline.left());
         Self {
             clock,
+            what: what.into(),
             deadline,
             started,
             time,
@@ -79,7 +91,13 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// Calls `report` with the reason whenever the reason changes.
+    /// Replaces the awaited condition.
+    #[must_use]
+    pub fn awaiting(self, what: impl Into<String>) -> Self {
+        Self { what: what.into(), ..self }
+    }
+
+    /// Calls `report` with the line of the wait whenever the line changes: `waiting for etcd to start: no answer`.
     #[must_use]
     pub fn reporting(self, report: impl Fn(&str) + Send + Sync + 'a) -> Self {
         Self { report: Some(Box::new(report)), ..self }
@@ -129,43 +147,60 @@ impl<'a> Wait<'a> {
         self.left().is_zero()
     }
 
-    /// Reports a reason without a pause.
-    pub fn announce(&mut self, reason: impl Into<String>) {
-        let reason = reason.into();
-        if reason == self.reported {
+    /// Reports an answer without a pause.
+    pub fn announce(&mut self, answer: &str) {
+        let line = self.line(answer);
+        if line == self.reported {
             return;
         }
         if let Some(report) = &self.report {
-            report(&reason);
+            report(&line);
         }
-        self.reported = reason;
+        self.reported = line;
     }
 
-    /// Reports why the condition is not met, and pauses until the next check.
-    pub async fn not_yet(&mut self, reason: impl Into<String>) -> Result<(), WaitError> {
+    /// Reports the awaited condition with the answer of the last check, and pauses until the next check. The answer may be
+    /// empty. An answer that starts with `waiting for` names a part of the condition, and is reported alone.
+    pub async fn not_yet(&mut self, answer: impl Into<String>) -> Result<(), WaitError> {
         self.silent_since = None;
-        self.pause_for(reason.into()).await
+        self.pause_for(answer.into()).await
+    }
+
+    fn line(&self, answer: &str) -> String {
+        let after_stage = answer.strip_prefix(BOOTING).unwrap_or(answer);
+        if after_stage.starts_with(START) {
+            answer.to_owned()
+        } else if answer.is_empty() {
+            format!("{START}{}", self.what)
+        } else {
+            format!("{START}{}: {answer}", self.what)
+        }
+    }
+
+    /// Reason for the error of a wait: the last answer, or the awaited condition if the answer is empty.
+    fn reason(&self, answer: String) -> String {
+        if answer.is_empty() { self.line(&answer) } else { answer }
     }
 
     /// Like [`Self::not_yet`], for a check that got no answer. The silence limit applies in addition to the deadline.
-    pub async fn no_answer(&mut self, reason: impl Into<String>) -> Result<(), WaitError> {
-        let reason = reason.into();
+    pub async fn no_answer(&mut self, why: impl Into<String>) -> Result<(), WaitError> {
+        let why = why.into();
         let since = *self.silent_since.get_or_insert_with(|| self.clock.moment());
         let silence = self.clock.moment().since(since);
         if let Some(limit) = self.silence_limit.filter(|limit| silence >= *limit) {
-            return Err(WaitError::TimedOut { after: limit, reason });
+            return Err(WaitError::TimedOut { after: limit, reason: self.reason(why) });
         }
-        self.pause_for(reason).await
+        self.pause_for(why).await
     }
 
-    async fn pause_for(&mut self, reason: String) -> Result<(), WaitError> {
+    async fn pause_for(&mut self, answer: String) -> Result<(), WaitError> {
         if self.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
             return Err(WaitError::Cancelled);
         }
         if self.has_timed_out() {
-            return Err(WaitError::TimedOut { after: self.time, reason });
+            return Err(WaitError::TimedOut { after: self.time, reason: self.reason(answer) });
         }
-        self.announce(reason);
+        self.announce(&answer);
         let pause = self.next_pause().min(self.left());
         let Some(cancel) = &self.cancel else {
             self.clock.sleep(pause).await;
@@ -194,8 +229,9 @@ impl<'a> Wait<'a> {
 
 impl fmt::Debug for Wait<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { deadline, pause, reported, .. } = self;
+        let Self { what, deadline, pause, reported, .. } = self;
         f.debug_struct("Wait")
+            .field("what", what)
             .field("deadline", deadline)
             .field("pause", pause)
             .field("reported", reported)
@@ -239,8 +275,8 @@ impl fmt::Display for WaitError {
         match self {
             Self::TimedOut { after, reason } => {
                 write!(f, "timed out after {}", Written(*after))?;
-                match reason.strip_prefix("waiting for ") {
-                    Some(what) => write!(f, " waiting for {what}"),
+                match reason.strip_prefix(START) {
+                    Some(what) => write!(f, " {START}{what}"),
                     None => write!(f, ": {reason}"),
                 }
             }
@@ -270,32 +306,54 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
+    const WHAT: &str = "a node";
+
     #[tokio::test]
-    async fn reasons_are_reported_once_per_change_and_the_last_one_is_kept() {
+    async fn lines_are_reported_once_per_change_and_the_last_answer_is_kept() {
         let clock = Clock::scaled(1000.0);
         let reported = Mutex::new(vec![]);
         let report = |reason: &str| reported.lock().unwrap().push(reason.to_owned());
-        let mut wait = Wait::new(clock, clock.deadline(Duration::from_hours(9))).reporting(report);
+        let deadline = clock.deadline(Duration::from_hours(9));
+        let mut wait = Wait::new(clock, deadline, WHAT).reporting(report);
         wait.announce("no disk");
         for reason in ["no disk", "no disk", "no address", "no disk"] {
             wait.not_yet(reason).await.unwrap();
         }
-        assert_eq!(*reported.lock().unwrap(), ["no disk", "no address", "no disk"]);
-        let mut over = Wait::new(clock, clock.deadline(Duration::ZERO)).reporting(report);
+        let lines = ["no disk", "no address", "no disk"]
+            .map(|answer| format!("waiting for a node: {answer}"));
+        assert_eq!(*reported.lock().unwrap(), lines);
+        let mut over = Wait::new(clock, clock.deadline(Duration::ZERO), WHAT).reporting(report);
         let error = over.not_yet("no address").await.unwrap_err();
         assert_eq!(error.reason(), "no address");
         assert_eq!(error.to_string(), "timed out after 0s: no address");
         assert_eq!(reported.lock().unwrap().len(), 3);
     }
 
+    #[test]
+    fn each_line_says_what_is_awaited() {
+        let clock = Clock::real();
+        let wait = Wait::new(clock, clock.deadline(Duration::ZERO), "a vote").awaiting(WHAT);
+        for (answer, line) in [
+            ("", "waiting for a node"),
+            ("no answer", "waiting for a node: no answer"),
+            ("node-1: waiting for its disk", "waiting for a node: node-1: waiting for its disk"),
+            ("waiting for its disk", "waiting for its disk"),
+            ("booting: waiting for its disk", "booting: waiting for its disk"),
+            ("booting: no disk", "waiting for a node: booting: no disk"),
+        ] {
+            assert_eq!(wait.line(answer), line);
+        }
+        assert_eq!(wait.reason(String::new()), "waiting for a node");
+    }
+
     #[tokio::test]
     async fn the_last_look_is_at_the_deadline() {
         let clock = Clock::scaled(1000.0);
         let deadline = clock.deadline(Duration::from_mins(10));
-        let mut wait = Wait::new(clock, deadline).pausing(Duration::from_hours(1));
-        wait.not_yet("waiting for etcd to start").await.unwrap();
+        let mut wait = Wait::new(clock, deadline, "etcd to start").pausing(Duration::from_hours(1));
+        wait.not_yet("").await.unwrap();
         assert!(wait.has_timed_out());
-        let error = wait.not_yet("waiting for etcd to start").await.unwrap_err();
+        let error = wait.not_yet("").await.unwrap_err();
         assert!(error.to_string().ends_with(" waiting for etcd to start"), "{error}");
     }
 
@@ -303,7 +361,7 @@ mod tests {
     async fn silence_ends_a_wait_before_its_deadline_and_an_answer_ends_the_silence() {
         let clock = Clock::scaled(1000.0);
         let limit = Duration::from_mins(2);
-        let mut wait = Wait::new(clock, clock.deadline(Duration::from_hours(9)))
+        let mut wait = Wait::new(clock, clock.deadline(Duration::from_hours(9)), WHAT)
             .pausing(Duration::from_mins(3))
             .silence_limit(limit);
         wait.no_answer("silent").await.unwrap();
@@ -318,7 +376,7 @@ mod tests {
     async fn a_paused_deadline_does_not_end_a_wait() {
         let clock = Clock::scaled(1000.0);
         let deadline = PausableDeadline::new(clock, Duration::from_mins(10));
-        let mut wait = Wait::new(clock, deadline.clone()).pausing(Duration::from_hours(1));
+        let mut wait = Wait::new(clock, deadline.clone(), WHAT).pausing(Duration::from_hours(1));
         let pause = deadline.pause();
         clock.sleep(Duration::from_mins(11)).await;
         assert!(!wait.has_timed_out());
@@ -333,7 +391,7 @@ mod tests {
         let cancel = Cancel::default();
         let deadline = clock.deadline(Duration::from_hours(1));
         let mut wait =
-            Wait::new(clock, deadline).pausing(Duration::from_hours(1)).cancelled_by(&cancel);
+            Wait::new(clock, deadline, WHAT).pausing(Duration::from_hours(1)).cancelled_by(&cancel);
         let (ended, ()) = tokio::join!(wait.not_yet("slow"), async { cancel.cancel() });
         assert_eq!(ended, Err(WaitError::Cancelled));
         assert_eq!(wait.not_yet("slow").await, Err(WaitError::Cancelled));
@@ -343,12 +401,8 @@ mod tests {
     async fn pauses_grow_with_the_time_that_has_passed() {
         let clock = Clock::scaled(1000.0);
         let (shortest, longest) = (Duration::from_secs(1), Duration::from_mins(1));
-        let mut wait = Wait::new(clock, clock.deadline(Duration::from_hours(9))).pausing_longer(
-            10,
-            shortest,
-            longest,
-            Chance::even(1),
-        );
+        let mut wait = Wait::new(clock, clock.deadline(Duration::from_hours(9)), WHAT)
+            .pausing_longer(10, shortest, longest, Chance::even(1));
         assert!(wait.next_pause() < longest);
         clock.sleep(Duration::from_mins(10)).await;
         assert_eq!(wait.next_pause(), longest);

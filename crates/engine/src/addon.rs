@@ -14,8 +14,8 @@ use crate::web::{Web, WebError};
 pub(crate) enum AddonError {
     #[error("fetch {url}")]
     Fetch { url: String, source: WebError },
-    #[error("the SHA-256 of {url} is {found}, not {wanted}")]
-    Checksum { url: String, found: String, wanted: String },
+    #[error("the SHA-256 of {url} is {found}, not {desired}")]
+    Checksum { url: String, found: String, desired: String },
     #[error("{url} is not a text file")]
     NoText { url: String },
     #[error("the plan was read from a file, which does not hold the content of {file}")]
@@ -72,8 +72,8 @@ async fn read(source: &AddonSource, web: &Web) -> Result<Vec<Manifest>, AddonErr
             let fetched = web.get(url).await;
             let url = shown_url(url);
             let bytes = fetched.map_err(|source| AddonError::Fetch { url: url.clone(), source })?;
-            if let Some(wanted) = checksum {
-                check(&url, &bytes, wanted)?;
+            if let Some(desired) = checksum {
+                check(&url, &bytes, desired)?;
             }
             let text = String::from_utf8(bytes);
             let text = text.map_err(|_| AddonError::NoText { url: url.clone() })?;
@@ -93,13 +93,13 @@ async fn read(source: &AddonSource, web: &Web) -> Result<Vec<Manifest>, AddonErr
     }
 }
 
-fn check(url: &str, bytes: &[u8], wanted: &str) -> Result<(), AddonError> {
+fn check(url: &str, bytes: &[u8], desired: &str) -> Result<(), AddonError> {
     let found: String =
         digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    if found.eq_ignore_ascii_case(wanted.trim_start_matches("sha256:")) {
+    if found.eq_ignore_ascii_case(desired.trim_start_matches("sha256:")) {
         return Ok(());
     }
-    Err(AddonError::Checksum { url: url.to_owned(), found, wanted: wanted.to_owned() })
+    Err(AddonError::Checksum { url: url.to_owned(), found, desired: desired.to_owned() })
 }
 
 #[cfg(test)]
@@ -126,7 +126,7 @@ mod tests {
         format!("http://{address}/shop.yaml?token=hunter2")
     }
 
-    async fn refused(status: u16, text: &'static str, checksum: Option<&str>) -> String {
+    async fn rejected(status: u16, text: &'static str, checksum: Option<&str>) -> String {
         let source = AddonSource::Url {
             url: serve_once(status, text),
             checksum: checksum.map(str::to_owned),
@@ -157,23 +157,27 @@ mod tests {
             text("a"),
             AddonSource::Failed { reason: "helm is not installed".to_owned() },
         ]);
-        let refused = manifests("shop", &failed, None, &web).await.unwrap_err().chain();
-        assert_eq!(refused, "helm is not installed");
+        let rejected = manifests("shop", &failed, None, &web).await.unwrap_err().chain();
+        assert_eq!(rejected, "helm is not installed");
     }
 
     #[tokio::test]
-    async fn what_may_be_secret_in_an_address_is_not_told_nor_commands_of_its_server() {
+    async fn secret_parts_of_a_url_and_commands_of_its_server_are_not_shown() {
         let strange = "\u{1b}[2J\u{1b}]0;mine\u{7}no\nerror: forged ?token=hunter2";
-        let told = [
-            refused(503, strange, None).await,
-            refused(200, "kind: {}", None).await,
-            refused(200, "kind: {}", Some("00")).await,
-            refused(200, "a: [", None).await,
+        let messages = [
+            rejected(503, strange, None).await,
+            rejected(200, "kind: {}", None).await,
+            rejected(200, "kind: {}", Some("00")).await,
+            rejected(200, "a: [", None).await,
         ];
-        assert!(told[0].ends_with("status 503: [2J]0;mineno error: forged ?…"), "{}", told[0]);
-        for told in told {
-            assert!(told.contains("/shop.yaml") && !told.contains("hunter2"), "{told}");
-            assert!(!told.contains(char::is_control), "{told:?}");
+        assert!(
+            messages[0].ends_with("status 503: [2J]0;mineno error: forged ?…"),
+            "{}",
+            messages[0]
+        );
+        for message in messages {
+            assert!(message.contains("/shop.yaml") && !message.contains("hunter2"), "{message}");
+            assert!(!message.contains(char::is_control), "{message:?}");
         }
     }
 }

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_needs_to_listen() {
+    fn events_need_no_listener() {
         let (events, listener) = Events::channel(Clock::real());
         drop(listener);
         events.send(Event::StepStarted { step: "x".to_owned() });

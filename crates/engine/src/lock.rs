@@ -71,14 +71,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_holds_it_and_the_others_are_told_who() {
+    fn one_run_holds_the_lock_and_the_others_name_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         std::fs::write(&path, "process 1 (a long line of one that is gone)\n").unwrap();
         let held = Lock::take(&path, "talmox up").unwrap();
         let error = Lock::take(&path, "talmox destroy").unwrap_err();
-        let told = format!("is in use by process {} (talmox up)", std::process::id());
-        assert!(error.to_string().ends_with(&told), "{error}");
+        let expected = format!("is in use by process {} (talmox up)", std::process::id());
+        assert!(error.to_string().ends_with(&expected), "{error}");
         assert!(Lock::is_held(&path));
         drop(held);
         assert!(!Lock::is_held(&path) && !Lock::is_held(&folder.path().join("none")));
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_an_error() {
+    fn a_missing_folder_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let error = Lock::take(&folder.path().join("a/b"), "x").unwrap_err();
         assert!(matches!(error, LockError::Io { .. }), "{error}");

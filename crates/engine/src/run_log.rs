@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_says_whether_there_was_a_cluster() {
+    fn a_log_shows_whether_a_cluster_existed() {
         let folder = tempfile::tempdir().unwrap();
         let mut now = 1_700_000_000.0;
         let mut log = |command: &str, is_lab: bool, events: Vec<Event>| {

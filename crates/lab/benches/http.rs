@@ -266,7 +266,7 @@ async fn hello_server(config: Arc<ServerConfig>) -> SocketAddr {
             tokio::spawn(async move {
                 let stream = TokioIo::new(tls.accept(socket).await.unwrap());
                 let answer = service_fn(async |_| {
-                    let text = Bytes::from_static(br#"{"data":{"hello":"world"}}"#);
+                    let text = Bytes::from_static(br#"{"data":{"hello":"there"}}"#);
                     Ok::<_, Infallible>(hyper::Response::new(Hello(Some(text))))
                 });
                 // An error is ignored, because clients disconnect at the end of the measured time.

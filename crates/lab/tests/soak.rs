@@ -1,6 +1,6 @@
 //! Test of two hundred nodes in one process. All nodes boot concurrently, apply their configs and form one cluster. The memory
 //! per node must be small.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 #![expect(clippy::disallowed_methods, reason = "what is shared with the bench takes the time")]
 
 #[path = "../benches/nodes/cluster.rs"]
@@ -72,7 +72,7 @@ async fn two_hundred_nodes_run_in_one_process() {
         let view = Kube::connect(&cluster).await?.view(&[]).await?;
         health.update(&views, Some(&view));
         // A DaemonSet without a status counts as healthy, so the number of its pods is checked as well.
-        let is_everywhere = view.kube_proxy?.wanted == u32::from(NODES);
+        let is_everywhere = view.kube_proxy?.desired == u32::from(NODES);
         (health.is_healthy() && is_everywhere).then_some(())
     })
     .await;

@@ -5,11 +5,11 @@ use std::mem;
 use std::net::IpAddr;
 
 use crate::diagnostic::{Code, Diagnostic, Findings, Severity};
-use crate::inventory::{Gpu, InventoryFile, NodeEntry, Settings};
+use crate::inventory::{Addon, Gpu, InventoryFile, NodeEntry, Settings};
 use crate::language::{Explained, Mapping, Setting, Slot, Spanned, closest, take_items};
 use crate::release::Release;
 use crate::source::{Sources, Span};
-use crate::value::{Boot, Cidr, HttpUrl, KubernetesVersion, NodeName, Os, Patch, Role};
+use crate::value::{Boot, Cidr, Cni, HttpUrl, KubernetesVersion, NodeName, Os, Patch, Role};
 
 /// Loaded clusters, with the findings about them.
 #[derive(Debug)]
@@ -109,6 +109,7 @@ impl Cluster {
             Mapping::overlay(&mut file, layer);
         }
         Mapping::apply_builtin(&mut file, &builtin);
+        suit_network_addon(&mut file);
         let mut controlplane = base.clone();
         Mapping::overlay(&mut controlplane, role_settings(&file, Role::ControlPlane));
         let mut worker = base;
@@ -238,6 +239,22 @@ impl Cluster {
 
 fn derived(path: &str, value: Option<impl ToString>) -> Option<Explained> {
     Some(Explained { path: path.to_owned(), value: value?.to_string(), span: None })
+}
+
+/// Sets `network.cni` and `network.kube_proxy` for a built-in add-on that installs the pod network and replaces kube-proxy.
+/// Values of the inventory are kept, and a check compares them with the add-on. The new values have the position of the
+/// add-on, so that `check --explain` shows it as their origin.
+fn suit_network_addon(file: &mut InventoryFile) {
+    let is_network = |addon: &Addon| addon.builtin_addon().is_some_and(|known| known.is_network);
+    let addon = file.addons.iter().find(|addon| is_network(&addon.value));
+    let Some(span) = addon.and_then(|addon| addon.value.builtin.span()) else { return };
+    let network = &mut file.network;
+    if network.cni.span().is_some_and(Span::is_builtin) {
+        network.cni = Setting::Given(Spanned { value: Cni::None, span });
+    }
+    if network.kube_proxy.span().is_some_and(Span::is_builtin) {
+        network.kube_proxy = Setting::Given(Spanned { value: false, span });
+    }
 }
 
 /// Settings of one file for every node. `machine` takes precedence over keys of the cluster that set the same value.

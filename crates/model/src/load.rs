@@ -332,12 +332,15 @@ pub(crate) fn syntax_error(
     let line_start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
     let line = text[line_start..].lines().next().unwrap_or_default();
     let indent = line.len() - line.trim_start().len();
-    let diagnostic =
-        Diagnostic::error(Code::Syntax, error.to_string()).at(Span::of(source, error.span));
+    let place = Span::of(source, error.span);
+    // The parser describes a tab in its own terms, such as its context.
+    if matches!(error.kind, ReadErrorKind::Syntax(_)) && line[..indent].contains('\t') {
+        return Diagnostic::error(Code::Syntax, "the line is indented with a tab")
+            .at(place)
+            .hint("indent with spaces; YAML does not allow tabs");
+    }
+    let diagnostic = Diagnostic::error(Code::Syntax, error.to_string()).at(place);
     match &error.kind {
-        ReadErrorKind::Syntax(_) if line[..indent].contains('\t') => {
-            diagnostic.hint("indent with spaces; YAML does not allow tabs")
-        }
         ReadErrorKind::Syntax(_) => {
             diagnostic.hint("check the indentation and the quotes here and in the line above")
         }

@@ -26,7 +26,7 @@
 //! let vm = qemu::Vm::new(&"atlas".parse()?, VmId::new(300)?);
 //! match client.run(&qemu::start(&vm), Duration::from_mins(2)).await {
 //!     Ok(done) => println!("running, with {} warnings", done.warnings),
-//!     Err(error) if error.is_locked() => println!("try again later"),
+//!     Err(error) if error.is_locked() => println!("retry later"),
 //!     Err(error) => return Err(error.into()),
 //! }
 //! # Ok(())
@@ -39,6 +39,7 @@ pub mod fingerprint;
 
 mod response;
 mod tls;
+mod untrusted;
 
 pub use client::Client;
 pub use error::PveError;

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
-use rustls::{CertificateError, ClientConfig, OtherError};
+use rustls::{CertificateError, ClientConfig, OtherError, RootCertStore};
+use talmox_net::ByLeaf;
 use talmox_net::authorities::{self, AuthorityError};
-use talmox_net::{ByLeaf, tls};
+use talmox_net::tls::{self, ClientBuilder};
 
 use crate::fingerprint::Fingerprint;
+use crate::untrusted::ByAuthority;
 
 /// Rule for accepting the certificate of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,16 +51,18 @@ impl NotPinned {
     }
 }
 
+/// TLS client configuration that trusts the certificates of these CAs.
+fn by_authority(builder: ClientBuilder, roots: RootCertStore) -> Result<ClientConfig, TrustError> {
+    let verifier = ByAuthority::new(roots).map_err(TrustError::Setup)?;
+    Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
+}
+
 /// TLS client configuration for HTTP/1.1, the only protocol that Proxmox supports.
 pub(crate) fn config(trust: &Trust) -> Result<ClientConfig, TrustError> {
     let builder = tls::client().map_err(TrustError::Setup)?;
     let mut config = match trust {
-        Trust::System => {
-            builder.with_root_certificates(authorities::system()?).with_no_client_auth()
-        }
-        Trust::Authorities(pem) => {
-            builder.with_root_certificates(authorities::from_pem(pem)?).with_no_client_auth()
-        }
+        Trust::System => by_authority(builder, authorities::system()?)?,
+        Trust::Authorities(pem) => by_authority(builder, authorities::from_pem(pem)?)?,
         Trust::Pinned(pins) => {
             if pins.is_empty() {
                 return Err(TrustError::NoFingerprint);

@@ -192,13 +192,13 @@ mod tests {
 
     #[test]
     fn archives_with_no_or_several_files_are_rejected() {
-        let refused = |archive: &[u8], why: &str| {
+        let rejected = |archive: &[u8], why: &str| {
             let error = read(archive, 64).unwrap_err();
             assert!(error.contains(why), "{error}");
         };
-        refused(&archive(&[(b'0', "one"), (b'0', "two")]), "several files");
-        refused(&archive(&[]), "no file");
-        refused(&archive(&[(b'0', &"x".repeat(2 << 20))]), "too large");
+        rejected(&archive(&[(b'0', "one"), (b'0', "two")]), "several files");
+        rejected(&archive(&[]), "no file");
+        rejected(&archive(&[(b'0', &"x".repeat(2 << 20))]), "too large");
         assert!(read(b"no archive", 64).is_err());
         let whole = archive(&[(b'0', "text")]);
         for end in [5, 30, whole.len() - 12, whole.len() - 1] {

@@ -39,7 +39,7 @@ pub enum DialError {
     OtherKey { target: Address },
     /// The node does not accept the client certificate, or requires one.
     #[error("{target} rejected the connection: {}", alert_text(*alert))]
-    Refused { target: Address, alert: AlertDescription },
+    Rejected { target: Address, alert: AlertDescription },
     /// The node closed the connection. Nodes do this while their API restarts and while they shut down.
     #[error("{target} closed the connection before it answered")]
     HungUp { target: Address },
@@ -55,7 +55,7 @@ impl DialError {
         match self {
             Self::HungUp { .. } => true,
             Self::Connect { source, .. } => source.kind() == io::ErrorKind::ConnectionRefused,
-            Self::Refused { alert, .. } => *alert == AlertDescription::InternalError,
+            Self::Rejected { alert, .. } => *alert == AlertDescription::InternalError,
             _ => false,
         }
     }
@@ -86,9 +86,8 @@ fn alert_text(alert: AlertDescription) -> &'static str {
 /// Settings for opening connections to one node.
 #[derive(Clone)]
 pub(crate) struct Dialer {
+    /// Address of the node. Errors name this address and not that of the reach map, because the user knows the node by it.
     pub(crate) address: Address,
-    /// Address that the dialer connects to, for messages.
-    target: Address,
     reach: Reach,
     tls: TlsConnector,
     limit: Duration,
@@ -115,8 +114,7 @@ impl From<DialError> for Failed {
 impl Dialer {
     /// Creates a dialer. `limit` is the maximum real time of each step, because the network is real.
     pub(crate) fn new(address: Address, reach: &Reach, tls: ClientConfig, limit: Duration) -> Self {
-        let (target, reach) = (reach.target(&address), reach.clone());
-        Self { address, target, reach, tls: TlsConnector::from(Arc::new(tls)), limit }
+        Self { address, reach: reach.clone(), tls: TlsConnector::from(Arc::new(tls)), limit }
     }
 
     pub(crate) async fn dial(&self) -> Result<Dialed, Failed> {
@@ -157,31 +155,31 @@ impl Dialer {
         connecting.map_err(|error| match error {
             ConnectError::Resolve { host, source } => DialError::Resolve { host, source },
             error => {
-                DialError::Connect { target: self.target.clone(), source: io::Error::from(error) }
+                DialError::Connect { target: self.address.clone(), source: io::Error::from(error) }
             }
         })
     }
 
     pub(crate) fn silent(&self) -> DialError {
-        DialError::Silent { target: self.target.clone() }
+        DialError::Silent { target: self.address.clone() }
     }
 
     pub(crate) fn hung_up(&self) -> DialError {
-        DialError::HungUp { target: self.target.clone() }
+        DialError::HungUp { target: self.address.clone() }
     }
 
     /// Error for a TCP connection that was not accepted in time.
     pub(crate) fn unconnected(&self) -> DialError {
         let source = io::ErrorKind::TimedOut.into();
-        DialError::Connect { target: self.target.clone(), source }
+        DialError::Connect { target: self.address.clone(), source }
     }
 
     /// Converts a socket error. If it contains a TLS error, the result is based on the TLS error.
     fn explain(&self, source: io::Error) -> DialError {
-        let target = self.target.clone();
+        let target = self.address.clone();
         match source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
             Some(rustls::Error::AlertReceived(alert)) => {
-                DialError::Refused { target, alert: *alert }
+                DialError::Rejected { target, alert: *alert }
             }
             Some(rustls::Error::InvalidCertificate(
                 CertificateError::ApplicationVerificationFailure,

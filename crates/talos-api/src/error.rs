@@ -48,8 +48,12 @@ impl std::fmt::Display for Call {
     }
 }
 
+/// Operation of a dry run. It has its own name, because a dry run changes nothing, and a trace must not show a change.
+pub(crate) const DRY_RUN: &str = "ApplyConfiguration (dry run)";
+
 /// Operations that only read, so that a retry is safe even if the answer was lost.
-const READS: [&str; 20] = [
+const READS: [&str; 21] = [
+    DRY_RUN,
     "Connect",
     "Copy",
     "Disks",

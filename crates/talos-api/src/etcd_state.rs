@@ -34,7 +34,9 @@ impl EtcdState {
         }
         match client.etcd_members().await {
             Ok(members) if !members.is_empty() => Ok(Self::Member(members)),
-            Ok(_) | Err(TalosError::Late { .. }) => Ok(Self::Silent("etcd is starting".to_owned())),
+            Ok(_) | Err(TalosError::Late { .. }) => {
+                Ok(Self::Silent("etcd does not answer yet".to_owned()))
+            }
             Err(error) if error.code().is_some() => Ok(Self::Silent(error.reason())),
             Err(error) => Err(error),
         }

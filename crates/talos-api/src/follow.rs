@@ -142,7 +142,7 @@ impl Follow {
                         return ControlFlow::Break(());
                     }
                     if let Some(text) = describe(&event.payload) {
-                        wait.announce(text);
+                        wait.announce(&text);
                     }
                     ControlFlow::Continue(())
                 })
@@ -170,7 +170,7 @@ impl Follow {
             let heard = self
                 .listen(None, wait, |event, wait| {
                     if let Some(text) = describe(&event.payload) {
-                        wait.announce(text);
+                        wait.announce(&text);
                     }
                     match &event.payload {
                         Payload::Machine(status) if is_ready(status) => ControlFlow::Break(()),

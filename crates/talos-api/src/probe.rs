@@ -48,7 +48,7 @@ pub enum Verdict {
     /// A node in maintenance mode whose key is not the pinned key.
     OtherKey { found: Option<Pin> },
     /// A node of this cluster.
-    Ours,
+    OwnNode,
     /// A node of this cluster whose certificate does not contain the address.
     OtherName { presented: Vec<String> },
     /// A node of another cluster.
@@ -58,7 +58,7 @@ pub enum Verdict {
     /// The clocks of the node and the client differ; by at least this time, if it is known.
     ClockSkew { at_least: Option<Duration> },
     /// A node of this cluster rejects the client certificate, for a reason other than its dates.
-    RefusesUs(AlertDescription),
+    RejectsClient(AlertDescription),
     /// The server accepts any client, but does not answer as a node in maintenance mode does.
     Unclear(TalosError),
 }
@@ -66,7 +66,7 @@ pub enum Verdict {
 /// Owner of a certificate: this client or the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    Ours,
+    Client,
     TheNode,
 }
 
@@ -90,11 +90,11 @@ pub async fn probe(
 ) -> Result<Verdict, SetupError> {
     let tls = tls::mutual(credentials, settings.clock)?;
     let refusal = match dialed(settings.dialer(node.clone(), tls)).await {
-        Ok(_) => return Ok(Verdict::Ours),
+        Ok(_) => return Ok(Verdict::OwnNode),
         Err(Failed { error: DialError::Certificate { source, .. }, .. }) => source,
         // A server that aborts before it presents a certificate is not a Talos node. A node presents its certificate
         // first.
-        Err(Failed { error: DialError::Refused { alert, .. }, leaf: Some(_) }) => {
+        Err(Failed { error: DialError::Rejected { alert, .. }, leaf: Some(_) }) => {
             return Ok(rejected(alert, credentials, settings));
         }
         Err(Failed { error, .. }) => return Ok(no_data(error)),
@@ -104,7 +104,7 @@ pub async fn probe(
     let anonymous = tls::anonymous(None, settings.clock)?;
     match dialed(settings.dialer(node.clone(), anonymous)).await {
         Ok(dialed) => maintenance(node, dialed, pin, settings).await,
-        Err(Failed { error: DialError::Refused { .. }, leaf: Some(leaf) }) => {
+        Err(Failed { error: DialError::Rejected { .. }, leaf: Some(leaf) }) => {
             configured(&refusal, &leaf, node, credentials)
         }
         // The server accepts a client without a certificate, and waits for data. A Talos node would send data first.
@@ -231,11 +231,11 @@ fn rejected(alert: AlertDescription, credentials: &Credentials, settings: &Setti
     let not_after = credentials.not_after();
     let now = unix_time(TlsTime::since_unix_epoch(settings.clock.since_epoch()));
     if not_after <= now {
-        return Verdict::Expired { whose: Whose::Ours, not_after };
+        return Verdict::Expired { whose: Whose::Client, not_after };
     }
     match alert {
         AlertDescription::CertificateExpired => Verdict::ClockSkew { at_least: None },
-        other => Verdict::RefusesUs(other),
+        other => Verdict::RejectsClient(other),
     }
 }
 
@@ -261,7 +261,7 @@ impl Verdict {
                 "wait, because the node may be starting; if it stays like this, look for another machine with this address"
             }
             Self::Maintenance(_) => "run `talmox up` to configure it",
-            Self::Ours => "nothing to do",
+            Self::OwnNode => "nothing to do",
             Self::OtherKey { .. } => "read the fingerprint from the node's console again",
             Self::OtherName { .. } => {
                 "correct the `ip:` of the node, or add the address to `cert_sans`: the certificate of \
@@ -271,14 +271,14 @@ impl Verdict {
                 "check the address, and that the secrets bundle is the one that the node was configured \
                  with"
             }
-            Self::Expired { whose: Whose::Ours, .. } => "correct the clock of this machine",
+            Self::Expired { whose: Whose::Client, .. } => "correct the clock of this machine",
             Self::Expired { whose: Whose::TheNode, .. } => {
                 "correct the clocks of both machines, then reboot the node, which renews its certificate"
             }
             Self::ClockSkew { .. } => {
                 "correct the clocks, and give the node a time server that it can reach"
             }
-            Self::RefusesUs(_) => {
+            Self::RejectsClient(_) => {
                 "restore the secrets bundle that the node was configured with: the node trusts another \
                  CA"
             }
@@ -301,12 +301,12 @@ impl fmt::Display for Verdict {
             Self::OtherKey { found: None } => {
                 f.write_str("a node in maintenance mode with another key")
             }
-            Self::Ours => f.write_str("a node of this cluster"),
+            Self::OwnNode => f.write_str("a node of this cluster"),
             Self::OtherName { presented } => {
                 write!(f, "a node of this cluster whose certificate has other names: {}", presented.join(", "))
             }
             Self::OtherAuthority => f.write_str("a node of another cluster"),
-            Self::Expired { whose: Whose::Ours, not_after } => {
+            Self::Expired { whose: Whose::Client, not_after } => {
                 write!(f, "the client certificate expired at {not_after}")
             }
             Self::Expired { whose: Whose::TheNode, not_after } => {
@@ -318,7 +318,7 @@ impl fmt::Display for Verdict {
             Self::ClockSkew { at_least: None } => {
                 f.write_str("the client certificate is valid by the clock of this machine, but not by the clock of the node")
             }
-            Self::RefusesUs(_) => {
+            Self::RejectsClient(_) => {
                 f.write_str("a node of this cluster that rejects the client certificate")
             }
             Self::Unclear(error) if error.may_pass() => {

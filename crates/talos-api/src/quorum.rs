@@ -3,6 +3,7 @@
 //! The upgrade services of Talos 1.13 and later do not check the quorum, so the client must check it.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
@@ -16,11 +17,50 @@ use crate::etcd_state::ETCD;
 pub struct EtcdView {
     /// Name of the control plane.
     pub name: String,
-    pub service: Result<Option<Service>, String>,
+    pub service: Result<Option<Service>, EtcdUnknown>,
     /// All etcd members, as reported by the member of this control plane.
-    pub members: Result<Vec<Member>, String>,
-    pub status: Result<MemberStatus, String>,
-    pub alarms: Result<Vec<(u64, Alarm)>, String>,
+    pub members: Result<Vec<Member>, EtcdUnknown>,
+    pub status: Result<MemberStatus, EtcdUnknown>,
+    pub alarms: Result<Vec<(u64, Alarm)>, EtcdUnknown>,
+}
+
+/// Why a value of etcd on a control plane is unknown, with the text of the error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EtcdUnknown {
+    /// The node did not answer.
+    Unreachable(String),
+    /// The node answered, and etcd does not run there.
+    NotRunning(String),
+    /// The node answered with an error, or its answer is unclear.
+    Unreadable(String),
+}
+
+impl EtcdUnknown {
+    fn of(error: &TalosError) -> Self {
+        match error {
+            TalosError::Unreachable { .. } | TalosError::Lost { .. } | TalosError::Late { .. } => {
+                Self::Unreachable(error.reason())
+            }
+            TalosError::NotYet { .. } | TalosError::No { .. } | TalosError::Unreadable { .. } => {
+                Self::Unreadable(error.reason())
+            }
+        }
+    }
+
+    /// Text of the error.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Unreachable(reason) | Self::NotRunning(reason) | Self::Unreadable(reason) => {
+                reason
+            }
+        }
+    }
+}
+
+impl fmt::Display for EtcdUnknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.reason())
+    }
 }
 
 /// Observes etcd on all control planes at the same time. The views are in the order of `control_planes`.
@@ -35,12 +75,12 @@ pub async fn look(control_planes: &[(String, Client)]) -> Vec<EtcdView> {
 }
 
 async fn look_at(name: String, client: &Client) -> EtcdView {
-    let why = |error: TalosError| error.reason();
+    let why = |error: TalosError| EtcdUnknown::of(&error);
     let service = match client.services().await {
         Ok(all) => Ok(all.into_iter().find(|service| service.id == ETCD)),
         // The node would not answer further requests either. One reason and one timeout are enough.
         Err(error) => {
-            let why = error.reason();
+            let why = EtcdUnknown::of(&error);
             return EtcdView {
                 name,
                 service: Err(why.clone()),
@@ -55,6 +95,7 @@ async fn look_at(name: String, client: &Client) -> EtcdView {
         && !found.as_ref().is_some_and(Service::is_running)
     {
         let down = found.as_ref().map_or("etcd is not running".to_owned(), Service::describe);
+        let down = EtcdUnknown::NotRunning(down);
         return EtcdView {
             name,
             service,
@@ -259,6 +300,7 @@ mod tests {
     fn unreachable_and_unhealthy_members_are_named() {
         let mut views = well(3);
         let away = "10.0.0.2:50000 did not answer in time".to_owned();
+        let away = EtcdUnknown::Unreachable(away);
         views[1] = EtcdView {
             name: "cp-2".to_owned(),
             service: Err(away.clone()),

@@ -82,6 +82,7 @@ mod tests {
 
     use super::*;
     use crate::address::node_address;
+    use crate::error::DRY_RUN;
 
     #[test]
     fn an_outcome_does_not_contain_the_text_of_a_rejected_config() {
@@ -89,5 +90,13 @@ mod tests {
         let status = Status::invalid_argument("cannot unmarshal !!str `hunter2` into int");
         let error = TalosError::new(call, status);
         assert_eq!(outcome(&error), "InvalidArgument");
+    }
+
+    #[test]
+    fn a_dry_run_is_a_read() {
+        let call = |operation| Call { operation, node: node_address("10.0.0.11") };
+        assert!(call(DRY_RUN).is_read());
+        assert!(!call("ApplyConfiguration").is_read());
+        assert_eq!(call(DRY_RUN).to_string(), "ApplyConfiguration (dry run) on 10.0.0.11:50000");
     }
 }

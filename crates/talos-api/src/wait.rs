@@ -73,7 +73,7 @@ pub async fn time_sync(client: &Client) -> Result<Look<()>, TalosError> {
 /// Whether the machine runs and all its conditions are met.
 pub async fn machine_ready(client: &Client) -> Result<Look<()>, TalosError> {
     let Some(status) = client.get(ResourceKind::MACHINE_STATUS, "machine").await? else {
-        return Ok(Look::NotYet("the machine says nothing of its stage yet".to_owned()));
+        return Ok(Look::NotYet("the machine does not report its stage yet".to_owned()));
     };
     let stage = status.text("stage").unwrap_or_default();
     if stage == "running" && status.text("status.ready").as_deref() == Some("true") {

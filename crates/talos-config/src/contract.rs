@@ -23,7 +23,7 @@ impl FromStr for Contract {
 
     /// Parses versions such as `1.12`, `v1.12`, `v1.12.7` and `1.13.0-rc.1`.
     fn from_str(version: &str) -> Result<Self, ContractError> {
-        let refused = || ContractError(version.to_owned());
+        let rejected = || ContractError(version.to_owned());
         let text = version.strip_prefix('v').unwrap_or(version);
         let mut parts = text.splitn(3, '.');
         let mut number = || {
@@ -33,7 +33,7 @@ impl FromStr for Contract {
         };
         match (number(), number()) {
             (Some(major), Some(minor)) => Ok(Self { major, minor }),
-            _ => Err(refused()),
+            _ => Err(rejected()),
         }
     }
 }

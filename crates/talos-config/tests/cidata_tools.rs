@@ -41,9 +41,10 @@ fn isoinfo_and_blkid_read_the_volume() {
     std::fs::remove_file(&path).unwrap();
 
     let (Some(listing), Some(content), Some(label)) = (listing, content, label) else {
-        let missing = "SKIPPED: isoinfo or blkid is not there, the cidata volume was not read\n";
+        let missing =
+            "SKIPPED: isoinfo or blkid is not installed, the cidata volume was not read\n";
         std::io::stderr().write_all(missing.as_bytes()).unwrap();
-        assert!(std::env::var_os("CI").is_none(), "this must run in CI");
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "this must run in CI");
         return;
     };
     let mut files: Vec<&str> = listing.lines().collect();

@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     #[expect(clippy::disallowed_methods, reason = "the folder is given by an environment variable")]
     let variable = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
     let Some(folder) = variable("TALMOX_SOPS_VECTORS") else {
-        eprintln!("sops vectors: SKIPPED, TALMOX_SOPS_VECTORS is not set");
+        eprintln!("SKIPPED: TALMOX_SOPS_VECTORS is not set, no sops vector was run");
         return match variable("CI") {
             Some(value) if value == "true" => ExitCode::FAILURE,
             _ => ExitCode::SUCCESS,
@@ -50,7 +50,7 @@ fn run(folder: &Path) -> Vec<(String, Result<(), String>)> {
             let result = decrypts_to(&path, &expected, &identities);
             results.push((name, result));
         } else if name.starts_with("bad-") {
-            results.push((name, is_refused(&path, &identities)));
+            results.push((name, is_rejected(&path, &identities)));
         }
     }
     if results.is_empty() {
@@ -111,7 +111,7 @@ fn is_comment(line: &str) -> bool {
     line.split_once(' ').is_some_and(|(_, rest)| rest.starts_with('#'))
 }
 
-fn is_refused(path: &Path, identities: &[Identity]) -> Result<(), String> {
+fn is_rejected(path: &Path, identities: &[Identity]) -> Result<(), String> {
     match sops::decrypt(&read(path)?, identities) {
         Ok(_) => Err("it was accepted".to_owned()),
         Err(_) => Ok(()),

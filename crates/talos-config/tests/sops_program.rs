@@ -101,7 +101,7 @@ fn main() -> ExitCode {
     )]
     let variable = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
     let Some(program) = variable("TALMOX_SOPS_BIN") else {
-        eprintln!("sops program: SKIPPED, TALMOX_SOPS_BIN is not set");
+        eprintln!("SKIPPED: TALMOX_SOPS_BIN is not set, nothing was compared with sops");
         return match variable("CI") {
             Some(value) if value == "true" => ExitCode::FAILURE,
             _ => ExitCode::SUCCESS,

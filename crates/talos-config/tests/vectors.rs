@@ -135,7 +135,7 @@ impl Vectors {
             (Ok(_), true) => {
                 Err(format!("accepted, but Talos says: {}", self.file(expect, "error")?))
             }
-            (Err(error), false) => Err(format!("refused: {error}")),
+            (Err(error), false) => Err(format!("rejected: {error}")),
         }
     }
 

@@ -267,7 +267,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn what_is_read_is_shown_the_same(text in "https?://[a-z0-9.:@\\[\\]-]{0,12}[/?#]?[ -~]{0,12}") {
+        fn a_parsed_text_is_shown_unchanged(text in "https?://[a-z0-9.:@\\[\\]-]{0,12}[/?#]?[ -~]{0,12}") {
             if let Ok(url) = HttpUrl::parse(&text) {
                 proptest::prop_assert_eq!(HttpUrl::parse(&url.to_string()), Ok(url));
             }

@@ -408,7 +408,7 @@ mod tests {
     }
 
     fn kind(text: &str) -> ReadErrorKind {
-        read(text).expect_err("refused").kind
+        read(text).expect_err("rejected").kind
     }
 
     #[test]
@@ -469,8 +469,8 @@ mod tests {
 
     #[test]
     fn nodes_are_of_yaml_1_1() {
-        for refused in ["%YAML 1.2\n---\na", "[::1]", "{: a}", ": a", r#""\/""#, r#""\ud83d""#] {
-            assert!(read_nodes(refused).is_err(), "{refused}");
+        for rejected in ["%YAML 1.2\n---\na", "[::1]", "{: a}", ": a", r#""\/""#, r#""\ud83d""#] {
+            assert!(read_nodes(rejected).is_err(), "{rejected}");
         }
         for fine in ["%YAML 1.1\n---\na", "a: ::1", "[fd00::1]", "{a: }", r#""\\/""#] {
             assert!(read_nodes(fine).is_ok(), "{fine}");

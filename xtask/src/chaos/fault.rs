@@ -46,7 +46,7 @@ fn rule(chance: &mut Chance) -> String {
             pick(chance, &["cut: after", "cut: before", "hang: true"])
         ),
         10 => format!(
-            "talos: \"*\", nth: {nth}, times: {times}, refuse: {{code: Unavailable, message: try again}}"
+            "talos: \"*\", nth: {nth}, times: {times}, refuse: {{code: Unavailable, message: busy}}"
         ),
         _ => format!("talos: ApplyConfiguration, nth: {}, cut: after", 1 + chance.below(4)),
     }

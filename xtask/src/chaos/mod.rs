@@ -41,7 +41,7 @@ const USAGE: &str = "usage: cargo xtask chaos [--seed N] [--minutes M] [--talmox
 /// images.
 const KEPT: usize = 5;
 
-struct Arguments {
+struct ChaosArguments {
     seed: u64,
     minutes: f64,
     /// Program under test. By default it is built from this workspace.
@@ -157,8 +157,8 @@ pub(crate) fn build(root: &Path) -> Option<PathBuf> {
     built.success().then(|| root.join("target/debug/talmox"))
 }
 
-fn parse(arguments: &[String]) -> Result<Arguments, String> {
-    let mut parsed = Arguments { seed: 1, minutes: 2.0, talmox: None };
+fn parse(arguments: &[String]) -> Result<ChaosArguments, String> {
+    let mut parsed = ChaosArguments { seed: 1, minutes: 2.0, talmox: None };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| USAGE.to_owned())?;

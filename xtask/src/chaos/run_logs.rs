@@ -110,11 +110,12 @@ fn changes(log: &str) -> RunChanges {
 /// make changes.
 fn is_change(api: &str, object: &str) -> bool {
     let (operation, rest) = object.split_once(' ').unwrap_or((object, ""));
-    let is_read = matches!(operation, "GET" | "HEAD");
+    let is_dry = rest.contains("(dry run)");
+    let is_read = is_dry || matches!(operation, "GET" | "HEAD");
     match api {
         "pve" => !is_read && !rest.starts_with("/pools") && !rest.starts_with("/access/"),
         "kube" => !is_read,
-        "talos" => TALOS_CHANGES.contains(&operation),
+        "talos" => !is_dry && TALOS_CHANGES.contains(&operation),
         _ => false,
     }
 }
@@ -182,7 +183,9 @@ mod tests {
             ("pve", "DELETE /pools/talmox-lock"),
             ("talos", "Version on 10.0.0.11:50000"),
             ("talos", "Get MachineStatuses.runtime.talos.dev on 10.0.0.11:50000"),
+            ("talos", "ApplyConfiguration (dry run) on 10.0.0.11:50000"),
             ("kube", "GET /api/v1/nodes"),
+            ("kube", "PATCH /api/v1/namespaces/shop (dry run)"),
             ("web", "POST https://factory.talos.dev/schematics"),
         ] {
             assert!(!is_change(api, object), "{object}");

@@ -33,7 +33,7 @@ fn rule(edits: u64, chance: &mut Chance) -> String {
         5 => format!("method: POST, path: \"/nodes/*/qemu\", nth: {few}, {lost}"),
         6 => format!("method: PUT, path: \"/nodes/*/qemu/*/resize\", nth: {few}, {lost}"),
         _ => format!(
-            "talos: \"*\", nth: {nth}, times: {times}, refuse: {{code: Unavailable, message: try again}}"
+            "talos: \"*\", nth: {nth}, times: {times}, refuse: {{code: Unavailable, message: busy}}"
         ),
     }
 }

@@ -26,7 +26,7 @@ use random_walk::RandomWalk;
 
 const USAGE: &str = "usage: cargo xtask walk [--seed N] [--walks W] [--edits M] [--talmox PATH]";
 
-struct Arguments {
+struct WalkArguments {
     /// Seed of the first walk.
     seed: u64,
     walks: u64,
@@ -36,7 +36,7 @@ struct Arguments {
 }
 
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Problems {
-    let Arguments { seed, walks, edits, talmox } = match parse(arguments) {
+    let WalkArguments { seed, walks, edits, talmox } = match parse(arguments) {
         Ok(arguments) => arguments,
         Err(problem) => return vec![problem],
     };
@@ -65,8 +65,8 @@ fn walk(talmox: &Path, seed: u64, edits: u64) -> Option<String> {
     Some(format!("seed {seed}, change {}: {problem}", walk.changes().len()))
 }
 
-fn parse(arguments: &[String]) -> Result<Arguments, String> {
-    let mut parsed = Arguments { seed: 1, walks: 1, edits: 20, talmox: None };
+fn parse(arguments: &[String]) -> Result<WalkArguments, String> {
+    let mut parsed = WalkArguments { seed: 1, walks: 1, edits: 20, talmox: None };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| USAGE.to_owned())?;

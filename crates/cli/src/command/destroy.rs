@@ -74,7 +74,7 @@ fn run_one(
 ) -> Result<(), CommandError> {
     runtime::run(async {
         let session =
-            Session::open_with(global, cluster, &args.rehearsal, printer, NoSecrets::Refuse)
+            Session::open_with(global, cluster, &args.rehearsal, printer, NoSecrets::RefuseRemoval)
                 .await?;
         let ended = destroy(args, &session, printer).await;
         session.close().await?;
@@ -91,13 +91,13 @@ async fn destroy(
     let mut plan = plan_of(args, session).await?;
     let leftovers = if args.secrets { Some(Leftovers::find(session)?) } else { None };
     plan.changes.extend(leftovers.iter().flat_map(Leftovers::changes));
-    let is_refused = plan.errors().next().is_some();
-    if printer.format == Format::Text || is_refused {
+    let is_rejected = plan.errors().next().is_some();
+    if printer.format == Format::Text || is_rejected {
         // Findings about kept objects are shown even if nothing is deleted.
         let text = if plan.is_empty() { show::findings(&plan) } else { show::text(&plan) };
         printer.say_raw(&printer.plan(&text, printer.color));
     }
-    if is_refused {
+    if is_rejected {
         return Err(plan_blocked("nothing was deleted", &plan));
     }
     let is_image = |step: &Step| matches!(step.action, Action::DeleteImage(_));

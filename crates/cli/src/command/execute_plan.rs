@@ -55,9 +55,12 @@ pub(super) async fn execute_plan(
         (false, true) => RunTarget::ServedLab,
         (false, false) => RunTarget::Real,
     };
+    // The guard ends with the run: before and after it, trace lines have real time.
+    let lab_time = session.lab.as_ref().and_then(|_| trace::show_lab_time(session.clock));
     let following = report::follow(listener, log, session.clock, target, printer);
     let (outcome, tally) = tokio::join!(running, following);
     watching.abort();
+    drop(lab_time);
     drop(recording);
     if outcome.is_done() {
         if printer.format == Format::Text {

@@ -46,6 +46,7 @@ use talmox_plan::plan::{Plan, show};
 use crate::args::{Cli, Color, Command, Format, Global};
 use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
+use crate::escape::styled_by_library;
 use crate::interrupt;
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
@@ -155,9 +156,21 @@ fn cluster_arguments(global: &Global, cluster: Option<&str>, rehearsal: &Rehears
 
 /// Prints help, version or a usage error of the parser.
 fn usage(error: &clap::Error) -> Exit {
-    // An error is ignored, because stdout or stderr may be closed.
-    error.print().ok();
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+    let is_error = match error.kind() {
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayVersion
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            // An error is ignored, because stdout or stderr may be closed.
+            error.print().ok();
+            error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        }
+        _ => {
+            let printer = Printer::new(Format::Text, Color::Auto);
+            printer.say_raw(&usage_text(error, printer.color));
+            true
+        }
+    };
+    if !is_error {
         return Exit::Fine;
     }
     if wants_json(env::args_os()) {
@@ -171,6 +184,19 @@ fn wants_json(args: impl Iterator<Item = OsString>) -> bool {
     let args: Vec<OsString> = args.collect();
     args.iter().any(|arg| arg == "--format=json")
         || args.windows(2).any(|pair| pair[0] == "--format" && pair[1] == "json")
+}
+
+/// Text of a usage error, with the code of the error as all other errors have it.
+fn usage_text(error: &clap::Error, color: bool) -> String {
+    // Colours are marked in the text, so an escape character in an argument must not count as a colour.
+    let has_escape = env::args_os().any(|arg| arg.to_string_lossy().contains('\u{1b}'));
+    let text = error.render();
+    let text = if color && !has_escape {
+        styled_by_library(&text.ansi().to_string())
+    } else {
+        text.to_string()
+    };
+    text.replacen("error:", "error[usage]:", 1)
 }
 
 /// Converts the error text of clap. The tip of clap becomes the hint.

@@ -40,12 +40,12 @@ impl PlanCommand<'_> {
     ) -> Outcome {
         let _lock = session.lock(self.name)?;
         let plan = plan_of().await?;
-        let is_refused = plan.blocking_errors().next().is_some();
-        if printer.format == Format::Text || is_refused {
+        let is_rejected = plan.blocking_errors().next().is_some();
+        if printer.format == Format::Text || is_rejected {
             let text = if plan.is_empty() { show::findings(&plan) } else { show::text(&plan) };
             printer.say_raw(&printer.plan(&text, printer.color));
         }
-        if is_refused {
+        if is_rejected {
             return Err(plan_blocked("nothing was changed", &plan));
         }
         if !plan.is_empty() {

@@ -66,8 +66,8 @@ pub(crate) fn run(args: &RenderArgs, global: &Global, printer: &Printer) -> Outc
     let mut output = RenderedFolder::open(&args.output)?;
     let files = read_files(&chosen)?;
     let secrets = Resolver::new(&chosen, printer).by_place(&needed_secrets(chosen.cluster()))?;
-    // New secrets are written after all configs are rendered, so that a failed command does not leave secrets without
-    // configs.
+    // New secrets are written after all configs are rendered and written under temporary names, so that a failed command
+    // does not leave secrets without configs.
     let (bundle, draft) = if output.is_rendered() {
         // Rendered configs prove that the cluster had secrets, so no new secrets are generated.
         (secrets::bundle_of(&chosen)?, None)
@@ -97,11 +97,11 @@ pub(crate) fn run(args: &RenderArgs, global: &Global, printer: &Printer) -> Outc
         }
     }
     add_talosconfig(&mut output, &chosen, &bundle, printer)?;
-    output.refuse_foreign_files()?;
+    let staged = output.stage()?;
     if let Some(draft) = draft {
         draft.keep(&chosen, &bundle, printer)?;
     }
-    let summary = output.write()?;
+    let summary = staged.put()?;
 
     warnings.sort();
     warnings.dedup();

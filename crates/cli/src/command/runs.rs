@@ -102,7 +102,10 @@ pub(crate) fn run(args: &RunsArgs, global: &Global, printer: &Printer) -> Outcom
             let run = find(runs()?, id)?;
             return show(&path_of(&folder, &run.id), &run.id, printer);
         }
-        (None, Some(id)) => return show(&path_of(&folder, id), id, printer),
+        (None, Some(id)) => {
+            let path = path_of(&folder, id);
+            return if path.exists() { show(&path, id, printer) } else { Err(unknown_run(id)) };
+        }
         (None, None) => {}
     }
     let runs = runs()?;
@@ -123,16 +126,16 @@ fn path_of(folder: &Path, id: &str) -> PathBuf {
 fn find(runs: Vec<RunSummary>, id: &str) -> Result<RunSummary, CommandError> {
     let mut runs = runs.into_iter();
     let found = if id == LAST { runs.next() } else { runs.find(|run| run.id == id) };
-    found.ok_or_else(|| {
-        CommandError::failed(
-            CommandCode::RunUnknown,
-            match id {
-                LAST => "there are no runs yet".to_owned(),
-                _ => format!("there is no run {id}"),
-            },
-        )
+    found.ok_or_else(|| unknown_run(id))
+}
+
+fn unknown_run(id: &str) -> CommandError {
+    let message = match id {
+        LAST => "there are no runs yet".to_owned(),
+        _ => format!("there is no run {id}"),
+    };
+    CommandError::failed(CommandCode::RunUnknown, message)
         .hint("run `talmox runs` to list the runs")
-    })
 }
 
 /// Prints the timeline of a run: its steps with their API calls.
@@ -152,20 +155,20 @@ fn show_timeline(path: &Path, run: RunSummary, calls: bool, printer: &Printer) -
 
 /// Prints the output of a past run, or with `--format json` its events.
 fn show(path: &Path, id: &str, printer: &Printer) -> Outcome {
-    let missing = |error| {
-        CommandError::failed(CommandCode::RunUnknown, format!("there is no run {id}"))
+    let unreadable = |error| {
+        CommandError::failed(CommandCode::FileUnreadable, format!("cannot read the run {id}"))
             .because(error)
             .hint("run `talmox runs` to list the runs")
     };
     let text = match printer.format {
         Format::Json => {
             let bytes = regular_file::read(path, LARGEST_LOG).map_err(io::Error::other);
-            String::from_utf8_lossy(&bytes.map_err(missing)?).into_owned()
+            String::from_utf8_lossy(&bytes.map_err(unreadable)?).into_owned()
         }
         // The text may be piped into a file, so it has no colours.
         Format::Text => {
             let plain = printer.clone().without_color();
-            let (header, events) = run_log::read(path).map_err(missing)?;
+            let (header, events) = run_log::read(path).map_err(unreadable)?;
             report::replay(&events, header.is_lab, &plain)
         }
     };

@@ -1,5 +1,8 @@
 //! `talmox status`
 
+#[cfg(test)]
+mod fixture;
+mod reason;
 mod table;
 
 use std::sync::Arc;
@@ -92,11 +95,11 @@ async fn show(args: &StatusArgs, session: &Session, printer: &Printer) -> Outcom
     let cluster = session.cluster_access(Arc::new(|_| Ok(())));
     let sources = StatusSources { pve: session.pve.clone(), cluster, limit: args.timeout };
     let known = subjects(session, None);
-    let (status, trouble) = gather(&session.desired.cluster, &known, &sources, observed).await;
+    let (status, problem) = gather(&session.desired.cluster, &known, &sources, observed).await;
     match printer.format {
         Format::Json => {
             let mut result = json!(status);
-            result["drift_unknown"] = json!(trouble);
+            result["drift_unknown"] = json!(problem);
             if !table::has_talos(&status) {
                 result["kubernetes"] = Json::Null;
             }
@@ -105,10 +108,10 @@ async fn show(args: &StatusArgs, session: &Session, printer: &Printer) -> Outcom
         Format::Text => {
             let now = i64::try_from(session.clock.unix()).unwrap_or(i64::MAX);
             let columns = printer.result_columns();
-            printer.result(&table::text(&status, now, trouble.as_deref(), columns))?;
+            printer.result(&table::text(&status, now, problem.as_deref(), columns))?;
         }
     }
-    let is_fine = !is_silent(&status, trouble.is_none()) && !lacks_vm(&status);
+    let is_fine = !is_silent(&status, problem.is_none()) && !lacks_vm(&status);
     Ok(if is_fine { Exit::Fine } else { Exit::Failed })
 }
 

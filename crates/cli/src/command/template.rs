@@ -35,7 +35,7 @@ pub(crate) struct TemplateArgs {
 #[derive(Debug, Subcommand)]
 enum TemplateCommand {
     Create(CreateArgs),
-    List(ListArgs),
+    List(TemplateListArgs),
 }
 
 /// Create the templates that nodes are cloned from
@@ -71,7 +71,7 @@ struct CreateArgs {
 /// For templates that nodes use, it also shows the Talos version in their notes, and whether it differs from the
 /// version that the nodes need.
 #[derive(Debug, Args)]
-struct ListArgs {
+struct TemplateListArgs {
     /// Cluster [default: the only cluster of the inventory]
     #[arg(value_name = "CLUSTER")]
     cluster: Option<String>,

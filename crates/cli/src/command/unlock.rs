@@ -16,7 +16,7 @@ use crate::command_code::CommandCode;
 use crate::error::{CommandError, Exit};
 use crate::printer::Printer;
 use crate::rehearsal::RehearsalArgs;
-use crate::session::cluster_lock::{holder, refused};
+use crate::session::cluster_lock::{holder, rejected};
 use crate::session::{NoSecrets, Session};
 use crate::{confirm, process, runtime};
 
@@ -139,7 +139,7 @@ async fn take_over(
                 release(taken).await.ok();
                 return Err(match error {
                     TakeError::Pve(error) | TakeError::Forbidden(error) => unanswered(error),
-                    error => refused(error),
+                    error => rejected(error),
                 });
             }
         }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use clap::Args;
 use talmox_engine::access::{ClientFiles, WriteFiles};
 use talmox_plan::observed::Observed;
-use talmox_plan::plan::{self, Action, Plan, Step, show};
+use talmox_plan::plan::{self, Action, Plan, SavedPlan, Step, show};
 use talmox_plan::planning::{self, Scope};
 
 use crate::args::{Format, Global};
@@ -97,23 +97,31 @@ pub(crate) fn run(args: &UpArgs, global: &Global, printer: &Printer) -> Outcome 
         return Err(CommandError::usage(message)
             .hint("pass them to `talmox plan --out FILE`: the file contains them"));
     }
+    // The plan is read before a lab is started, so that a missing file is reported at once.
+    let saved = args.plan.as_deref().map(saved::read).transpose()?;
     let mut exit = Exit::Fine;
     for cluster in choose::each_named(&args.clusters) {
         if interrupt::is_requested() {
             return Err(interrupt::stopped());
         }
-        if run_one(args, cluster.as_deref(), global, printer)? == Exit::Partial {
+        if run_one(args, saved.as_ref(), cluster.as_deref(), global, printer)? == Exit::Partial {
             exit = Exit::Partial;
         }
     }
     Ok(exit)
 }
 
-fn run_one(args: &UpArgs, cluster: Option<&str>, global: &Global, printer: &Printer) -> Outcome {
+fn run_one(
+    args: &UpArgs,
+    saved: Option<&SavedPlan>,
+    cluster: Option<&str>,
+    global: &Global,
+    printer: &Printer,
+) -> Outcome {
     runtime::run(async {
         let session = Session::open_shown(global, cluster, &args.rehearsal, printer).await?;
         let again = cluster_arguments(global, cluster, &args.rehearsal);
-        let ended = up(args, again, &session, printer).await;
+        let ended = up(args, saved, again, &session, printer).await;
         if args.keep && ended.is_ok() {
             // The signals are handled before the message is printed, because the user may press Ctrl-C right after the
             // message.
@@ -127,7 +135,13 @@ fn run_one(args: &UpArgs, cluster: Option<&str>, global: &Global, printer: &Prin
     })
 }
 
-async fn up(args: &UpArgs, again: String, session: &Session, printer: &Printer) -> Outcome {
+async fn up(
+    args: &UpArgs,
+    saved: Option<&SavedPlan>,
+    again: String,
+    session: &Session,
+    printer: &Printer,
+) -> Outcome {
     let files = client_paths(args, session);
     if args.merge && files.is_none() {
         return Err(CommandError::usage(
@@ -145,19 +159,18 @@ async fn up(args: &UpArgs, again: String, session: &Session, printer: &Printer) 
     }
     let _lock = session.lock("up")?;
     let observed = session.observe().await?;
-    let saved = args.plan.as_deref().map(saved::read).transpose()?;
     let mut run = Run {
         args,
         session,
         paths: &paths,
-        scope: match &saved {
+        scope: match saved {
             Some(saved) => saved.scope.clone(),
             None => args.scope.scope(&session.desired, &observed)?,
         },
     };
     let mut plan = run.plan(&observed);
     refuse(&plan, printer)?;
-    if let (Some(path), Some(saved)) = (&args.plan, &saved) {
+    if let (Some(path), Some(saved)) = (&args.plan, saved) {
         let options = session.options(&observed);
         let agreed = planning::plan_within(&session.desired, &observed, options, &run.scope);
         saved::check(path, saved, &agreed, &observed)?;

@@ -17,6 +17,9 @@ use crate::words;
 /// Maximum number of running steps in the block; further steps are only counted.
 const MOST: usize = 16;
 
+/// Activity of a step that has not reported one.
+const STARTING: &str = "starting";
+
 /// Row of the block for a running step.
 #[derive(Debug)]
 struct Row {
@@ -60,7 +63,7 @@ impl Live {
             }
             Event::StepStarted { step } => {
                 let node = self.nodes.get(step).cloned().unwrap_or_default();
-                let (started, activity) = (event.time, String::new());
+                let (started, activity) = (event.time, STARTING.to_owned());
                 let row = Row { step: step.clone(), node, started, activity };
                 // Rows are sorted by node, so that steps of the same node are adjacent.
                 let at = self.rows.partition_point(|known| known.node <= row.node);
@@ -161,7 +164,7 @@ impl Live {
 fn transfer(bytes: u64, total: Option<u64>) -> String {
     match total {
         Some(total) if total > 0 => {
-            format!("{} of {} MiB, {}%", bytes >> 20, total >> 20, bytes * 100 / total)
+            format!("{}, {}%", words::transferred(bytes, total), bytes * 100 / total)
         }
         _ => format!("{} MiB", bytes >> 20),
     }
@@ -297,7 +300,7 @@ mod tests {
         let drawn = live.draw(102.0, SIZE, &printer);
         let block: Vec<&str> = drawn.lines().rev().take(3).collect();
         assert_eq!(block[2], "Stopping: Ctrl-C again quits at once. 0 of 2 ste…");
-        assert_eq!(block[0], "     2s  vm/b/create");
+        assert_eq!(block[0], "     2s  vm/b/create  starting");
         let unwrapped = drawn.replace("\n            ", " ");
         assert!(
             unwrapped.contains(

@@ -103,7 +103,7 @@ impl Plain {
                 let total = total.filter(|total| *total > 0)?;
                 let tenth = bytes * 10 / total;
                 let is_reported = self.tenths.insert(step.clone(), tenth) == Some(tenth);
-                let text = format!("{} of {} MiB", bytes >> 20, total >> 20);
+                let text = words::transferred(*bytes, total);
                 let is_due = !is_reported && tenth % 5 == 0;
                 is_due.then(|| Line { is_passing: true, ..line("·", "2", step, text) })
             }

@@ -107,7 +107,7 @@ pub(crate) async fn refuse_second(
     if was_used_by_up(chosen) {
         return Ok(());
     }
-    let wanted = Wanted { chosen, cluster: chosen.cluster() };
+    let wanted = SearchedCluster { chosen, cluster: chosen.cluster() };
     // If Proxmox does not answer, the observation that follows reports the error.
     let Ok(all) = client.send(&cluster::resources()).await else { return Ok(()) };
     let own = ClusterMark::of(&bundle.cluster.id);
@@ -125,7 +125,7 @@ pub(crate) async fn refuse_second(
         };
         let tags = config.tags();
         let is_named = tags.contains(TAG) && tags.contains(name)
-            || Marker::told_cluster(config.description()) == Some(name);
+            || Marker::named_cluster(config.description()) == Some(name);
         let lines = config.description().lines();
         let (own_markers, others): (Vec<Marker>, Vec<Marker>) = lines
             .filter_map(|line| line.parse::<Marker>().ok())
@@ -317,7 +317,7 @@ async fn look_at_vms(chosen: &Chosen, client: &Client) -> Result<(), Evidence> {
     let unreachable = |error| Evidence::Unknown(proxmox::unreachable(error));
     let permissions = client.send(&access::permissions()).await.map_err(unreachable)?;
     let all = client.send(&cluster::resources()).await.map_err(unreachable)?;
-    let wanted = Wanted { chosen, cluster: chosen.cluster() };
+    let wanted = SearchedCluster { chosen, cluster: chosen.cluster() };
     let mut guests: Vec<Guest> = all.guests;
     guests.retain(|guest| guest.is_vm && !guest.template);
     if let Some(guest) = guests.iter().find(|guest| wanted.has_tags(guest)) {
@@ -357,7 +357,7 @@ async fn look_at_vms(chosen: &Chosen, client: &Client) -> Result<(), Evidence> {
 
 /// Checks the notes and the UUID of every VM. A VM of the cluster is reported first, even if another VM cannot be read.
 async fn look_at_configs(
-    wanted: &Wanted<'_>,
+    wanted: &SearchedCluster<'_>,
     client: &Client,
     guests: Vec<Guest>,
 ) -> Result<(), Evidence> {
@@ -403,12 +403,12 @@ async fn read_configs(
 }
 
 /// Search for VMs of the cluster by features that do not depend on its secrets.
-struct Wanted<'a> {
+struct SearchedCluster<'a> {
     chosen: &'a Chosen,
     cluster: &'a Cluster,
 }
 
-impl Wanted<'_> {
+impl SearchedCluster<'_> {
     fn exists(&self, what: &str, guest: &Guest) -> Evidence {
         let else_do = format!(
             "if VM {} belongs to another cluster, give this one another `cluster_name:`, and its nodes other names and vmids",
@@ -458,7 +458,7 @@ impl Wanted<'_> {
             return (is_derived && is_near)
                 .then(|| format!("has a UUID ({uuid}) that talmox derived"));
         };
-        let noted = Marker::told_cluster(description);
+        let noted = Marker::named_cluster(description);
         let own = self.cluster.name.as_str();
         let is_tagged_otherwise = tags.contains(TAG) && tags.iter().count() > 1;
         if noted == Some(own) || tags.contains(own) {

@@ -22,7 +22,7 @@ pub(crate) use lock::lock;
 use lock::SecretsLock;
 use recipients::RecipientSet;
 
-use crate::boundary::{Boundary, RefusedFile};
+use crate::boundary::{Boundary, RejectedFile};
 use crate::choose::Chosen;
 use crate::command_code::CommandCode;
 use crate::disk::{self, Before};
@@ -335,7 +335,7 @@ fn read_inside(path: &Path, boundary: &Boundary) -> Result<Option<String>, Comma
                 format!("{} is not text", path.display()),
             )
         }),
-        Err(RefusedFile::Read(ReadError::Missing)) => Ok(None),
+        Err(RejectedFile::Read(ReadError::Missing)) => Ok(None),
         Err(error) => Err(CommandError::failed(
             CommandCode::FileUnreadable,
             format!("cannot read {}", path.display()),

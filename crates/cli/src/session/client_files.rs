@@ -6,10 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use talmox_engine::access::PROVISIONAL;
+use talmox_talos_api::parse_node_address;
 use talmox_talos_config::client::{ContextExpiry, kubeconfig, talosconfig};
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::secrets::{Bundle, CertificateAndKey};
 use talmox_talos_config::time::UnixTime;
+use talmox_values::HttpUrl;
 use talmox_yaml::Node;
 
 use crate::choose::ClientPaths;
@@ -136,11 +138,13 @@ pub(super) fn addresses(paths: &ClientPaths, bundle: &Bundle) -> Vec<IpAddr> {
     all
 }
 
-/// Parses the address in `https://ADDRESS:PORT` or `ADDRESS`. `None` for a DNS name.
+/// The IP address in a URL or in an endpoint such as `ADDRESS` or `ADDRESS:PORT`. `None` for a DNS name.
 fn address(place: &str) -> Option<IpAddr> {
-    let authority = place.strip_prefix("https://").unwrap_or(place).split('/').next()?;
-    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
-    authority.parse().ok().or_else(|| host.trim_matches(['[', ']']).parse().ok())
+    match HttpUrl::parse(place) {
+        Ok(url) => url.ip(),
+        // The endpoints in a talosconfig have no scheme, and most of them have no port.
+        Err(_) => parse_node_address(place).host.parse().ok(),
+    }
 }
 
 /// Returns an error if a client file is for another real cluster, because it must not be overwritten. Files for labs may
@@ -183,9 +187,8 @@ struct ClusterEntry {
 
 impl ClusterEntry {
     fn is_for_lab(&self) -> bool {
-        let is_loopback = |place: &String| {
-            place.strip_prefix("https://").unwrap_or(place.as_str()).starts_with("127.")
-        };
+        let is_loopback =
+            |place: &String| address(place).is_some_and(|address| address.is_loopback());
         !self.places.is_empty() && self.places.iter().all(is_loopback)
     }
 }

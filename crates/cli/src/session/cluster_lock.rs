@@ -64,7 +64,7 @@ impl Session {
             return Ok(RunLocks::default());
         }
         let holder = holder(&self.desired.cluster, command);
-        take(&self.pve, self.lock_keys(), &holder, printer).await.map_err(refused)
+        take(&self.pve, self.lock_keys(), &holder, printer).await.map_err(rejected)
     }
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn holder(cluster: &str, command: &str) -> Holder {
     }
 }
 
-pub(crate) fn refused(error: TakeError) -> CommandError {
+pub(crate) fn rejected(error: TakeError) -> CommandError {
     let code = match &error {
         TakeError::Held(_) | TakeError::Unreadable { .. } | TakeError::Contended => {
             CommandCode::ClusterLocked

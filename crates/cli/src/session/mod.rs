@@ -62,6 +62,10 @@ const KUBERNETES: u16 = 6443;
 const NOT_MADE: &str = "run `talmox up` to create the cluster and its secrets. If the cluster exists, restore the file \
                         from git or a backup, or import its secrets with `talmox secrets import`";
 
+/// Hint for `destroy`, which must not recommend to create the cluster.
+const NEVER_MADE: &str = "if the cluster was never created, there is nothing to delete. If the cluster exists, restore the \
+                          file from git or a backup, or import its secrets with `talmox secrets import`";
+
 /// Handling of a cluster without secrets. In a lab inside this process, a bundle is generated in any case.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NoSecrets {
@@ -72,6 +76,19 @@ pub(crate) enum NoSecrets {
     Pretend,
     /// Return an error.
     Refuse,
+    /// Return an error. For a command that deletes the cluster.
+    RefuseRemoval,
+}
+
+impl NoSecrets {
+    /// Hint of the error. None if missing secrets are not an error.
+    fn hint(self) -> Option<&'static str> {
+        match self {
+            Self::Refuse => Some(NOT_MADE),
+            Self::RefuseRemoval => Some(NEVER_MADE),
+            Self::Draft | Self::Pretend => None,
+        }
+    }
 }
 
 /// Session of a command for one cluster.
@@ -106,14 +123,14 @@ impl Session {
         Self::open_with(global, name, rehearsal, printer, NoSecrets::Draft).await
     }
 
-    /// Same as [`Session::open`], with progress output.
+    /// Same as [`Session::open`], with progress output even if stderr is not a terminal.
     pub(crate) async fn open_shown(
         global: &Global,
         name: Option<&str>,
         rehearsal: &RehearsalArgs,
         printer: &Printer,
     ) -> Result<Self, CommandError> {
-        let reading = Reading::Shown(printer.clone());
+        let reading = Reading::logged(printer);
         let session =
             Self::open_reading(global, name, rehearsal, printer, NoSecrets::Draft, reading).await?;
         session.prepared(printer).await
@@ -146,7 +163,7 @@ impl Session {
         printer: &Printer,
         no_secrets: NoSecrets,
     ) -> Result<Self, CommandError> {
-        let reading = Reading::Silent;
+        let reading = Reading::on_terminal(printer);
         Self::open_reading(global, name, rehearsal, printer, no_secrets, reading).await
     }
 
@@ -171,22 +188,28 @@ impl Session {
         // A lab inside this process ends with the process, so its bundle may be temporary.
         let known = secrets::known(&chosen)?;
         let is_draft = known.is_none();
-        let bundle = match (known, rehearsal.lab, no_secrets) {
-            (Some(known), _, _) => known,
-            (None, false, NoSecrets::Refuse) => {
-                crate::secrets::bundle_of(&chosen).map_err(|error| error.hint(NOT_MADE))?
+        // Generating keys and starting a lab take seconds, so the line is shown before.
+        let announced = match (rehearsal.lab, &known, no_secrets) {
+            (true, _, _) => reading.announce("starting the lab"),
+            (false, None, NoSecrets::Draft | NoSecrets::Pretend) => {
+                reading.announce("generating secrets")
             }
-            (None, _, _) => crate::secrets::generate()?,
+            (false, _, _) => None,
         };
-        if rehearsal.lab {
-            reading.announce("starting the lab");
-        }
+        let bundle = match (known, no_secrets.hint().filter(|_| !rehearsal.lab)) {
+            (Some(known), _) => known,
+            (None, Some(hint)) => {
+                crate::secrets::bundle_of(&chosen).map_err(|error| error.hint(hint))?
+            }
+            (None, None) => crate::secrets::generate()?,
+        };
         let lab = rehearsal.connect(cluster, &bundle.cluster.id, printer)?;
+        drop(announced);
         let clock = lab.as_ref().map_or_else(Clock::real, |lab| lab.clock);
         if let Some(endpoint) = proxmox::endpoint(&chosen, lab.as_ref())
             && !rehearsal.lab
         {
-            reading.announce(&format!("reading {endpoint}"));
+            reading.log(&format!("reading {endpoint}"));
         }
         let (pve, login) = proxmox::client(&chosen, lab.as_ref(), clock, printer)?;
         match (is_draft, rehearsal.lab, no_secrets) {
@@ -206,8 +229,7 @@ impl Session {
         } else {
             Resolver::new(&chosen, printer).by_place(&wanted)?
         };
-        let programs =
-            if matches!(no_secrets, NoSecrets::Refuse) { Programs::Skip } else { Programs::Run };
+        let programs = if no_secrets.hint().is_some() { Programs::Skip } else { Programs::Run };
         let values = match programs {
             Programs::Run => addon_secrets(&chosen, rehearsal.is_lab(), printer)?,
             Programs::Skip => BTreeMap::new(),
@@ -281,7 +303,8 @@ impl Session {
     /// and address of the cluster as foreign.
     pub(crate) async fn refuse_existing_cluster(&self) -> Result<(), CommandError> {
         if self.is_draft && !self.is_own_lab() {
-            cluster_evidence::refuse_existing(&self.chosen, &self.pve).await?;
+            let refuse = Box::pin(cluster_evidence::refuse_existing(&self.chosen, &self.pve));
+            self.reading.watch(&self.pve, refuse).await?;
         }
         Ok(())
     }

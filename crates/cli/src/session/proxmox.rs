@@ -198,15 +198,20 @@ pub(crate) fn unreachable(error: PveError) -> CommandError {
     if let Some(distrust) = error.distrust() {
         let hint = match distrust {
             Distrust::Fingerprint => {
-                "`proxmox.fingerprint` is another one. Compare the fingerprint above with the SHA-256 fingerprint of \
-                 pve-proxy-ssl.pem or pve-ssl.pem on the host (Certificates in the web interface). If they are equal, \
+                "compare the fingerprint above, which differs from `proxmox.fingerprint`, with the SHA-256 fingerprint of \
+                 pve-proxy-ssl.pem or pve-ssl.pem on the host (Certificates in the web interface): if they are equal, \
                  set `proxmox.fingerprint` to it; if not, another machine answers"
                     .to_owned()
             }
             Distrust::Authority => {
-                "this machine does not trust the authority of the certificate: pin the certificate with `proxmox: {fingerprint: …}` \
-                 (`talmox init` shows it), or set `ca_file: …` to its authority (/etc/pve/pve-root-ca.pem on a host)"
-                    .to_owned()
+                let shown = error.untrusted_fingerprint();
+                let shown = shown.map_or_else(|| "…".to_owned(), |shown| shown.to_string());
+                format!(
+                    "this machine does not trust the authority of the certificate. Compare the fingerprint above with the SHA-256 \
+                     fingerprint of pve-proxy-ssl.pem or pve-ssl.pem on the host (Certificates in the web interface). If they are \
+                     equal, pin the certificate in cluster.yaml with `proxmox: {{fingerprint: \"{shown}\"}}`; or set `ca_file: …` to \
+                     its authority (/etc/pve/pve-root-ca.pem on a host)"
+                )
             }
             Distrust::Time => {
                 "the certificate has expired, or is not valid yet: check the clocks of both machines, then renew the \

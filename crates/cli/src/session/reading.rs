@@ -16,23 +16,54 @@ use crate::words::plural;
 /// Interval between two drawings of the progress line.
 const FRAME: Duration = Duration::from_millis(150);
 
-/// Whether a command shows progress while it reads.
+/// Progress output of a command while it prepares and reads.
 #[derive(Clone, Debug)]
-pub(crate) enum Reading {
-    /// No progress output.
-    Silent,
-    Shown(Printer),
+pub(crate) struct Reading {
+    printer: Printer,
+    /// Whether lines are also printed if stderr is not a terminal.
+    is_logged: bool,
 }
 
 impl Reading {
-    /// Prints a progress line, unless stderr is a terminal. On a terminal, [`Reading::watch`] draws the progress line.
-    pub(super) fn announce(&self, what: &str) {
-        if let Self::Shown(printer) = self
-            && printer.format == Format::Text
-            && printer.size().is_none()
-        {
-            printer.say(what);
+    /// Progress output on a terminal only.
+    pub(super) fn on_terminal(printer: &Printer) -> Self {
+        Self { printer: printer.clone(), is_logged: false }
+    }
+
+    /// Progress output on a terminal, and as lines if stderr is a file or a pipe.
+    pub(super) fn logged(printer: &Printer) -> Self {
+        Self { printer: printer.clone(), is_logged: true }
+    }
+
+    /// Whether progress lines are drawn. Output for programs (`--format json`) and with `--quiet` has none.
+    fn is_drawn(&self) -> bool {
+        let printer = &self.printer;
+        printer.format == Format::Text && !printer.is_quiet && printer.size().is_some()
+    }
+
+    /// Prints a line, unless stderr is a terminal.
+    pub(super) fn log(&self, what: &str) {
+        if self.is_logged && self.printer.format == Format::Text && self.printer.size().is_none() {
+            self.printer.say(what);
         }
+    }
+
+    /// Shows work that blocks the thread. On a terminal, the line is erased when the guard is dropped, so drop the guard
+    /// before anything else is printed.
+    #[must_use]
+    pub(super) fn announce(&self, what: &str) -> Option<AnnouncedLine<'_>> {
+        self.log(what);
+        if !self.is_drawn() {
+            return None;
+        }
+        let line = AnnouncedLine { _cleared: ClearedAtEnd(&self.printer), _traced: trace::hold() };
+        self.printer.draw(&format!("\r\x1b[K{}", words::shortened(what, self.columns())));
+        Some(line)
+    }
+
+    /// Columns of the progress line. The last column stays empty, because some terminals wrap after it.
+    fn columns(&self) -> usize {
+        self.printer.terminal().map_or(80, |size| size.columns.saturating_sub(1))
     }
 
     /// Awaits a future. On a terminal, the progress line is drawn until the future ends.
@@ -41,10 +72,10 @@ impl Reading {
         client: &Client,
         mut work: impl Future<Output = T> + Unpin,
     ) -> T {
-        let Self::Shown(printer) = self else { return work.await };
-        if printer.format == Format::Json || printer.size().is_none() {
+        if !self.is_drawn() {
             return work.await;
         }
+        let printer = &self.printer;
         // Trace lines are printed above the progress line. The last of them are printed after it is erased.
         let traced = trace::hold();
         // An interrupt drops this future. The progress line must be erased before the error is printed.
@@ -52,13 +83,12 @@ impl Reading {
         let clock = Clock::real();
         let started = clock.since_epoch();
         loop {
-            let columns = printer.terminal().map_or(80, |size| size.columns.saturating_sub(1));
             let seconds = clock.since_epoch().saturating_sub(started).as_secs();
             for trace in traced.iter().flat_map(HeldLines::take) {
                 printer.draw("\r\x1b[K");
                 printer.say(&trace);
             }
-            let line = words::shortened(&line(client.activity(), seconds), columns);
+            let line = words::shortened(&line(client.activity(), seconds), self.columns());
             printer.draw(&format!("\r\x1b[K{line}"));
             tokio::select! {
                 biased;
@@ -67,6 +97,13 @@ impl Reading {
             }
         }
     }
+}
+
+/// Line of [`Reading::announce`] on a terminal. Trace lines are held back, and printed after the line is erased.
+pub(super) struct AnnouncedLine<'a> {
+    // Fields are dropped in this order.
+    _cleared: ClearedAtEnd<'a>,
+    _traced: Option<HeldLines>,
 }
 
 /// Guard that erases the progress line on drop.

@@ -122,7 +122,7 @@ where
         let step = context.span_scope(&id).and_then(step_of);
         let metadata = span.metadata();
         if self.0.filter.allows(metadata) {
-            let took = self.0.clock.moment().since(at).as_millis();
+            let took = self.0.line_duration(at).as_millis();
             let again = match retries {
                 0 => String::new(),
                 1 => ", 1 retry".to_owned(),
@@ -146,7 +146,7 @@ where
 
 impl TraceLayer {
     fn say(&self, metadata: &Metadata<'_>, text: &str) {
-        let seconds = self.0.clock.moment().since(self.0.started).as_secs_f64();
+        let seconds = self.0.line_time().as_secs_f64();
         self.0.lines.say(&format!("{seconds:8.3}s  {:5} {text}", area(metadata)));
     }
 }

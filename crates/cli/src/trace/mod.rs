@@ -4,6 +4,7 @@
 //! targets `talmox::…`. Traces of other libraries are ignored, because their headers and frames may contain secrets.
 
 mod filter;
+mod lab_time;
 mod layer;
 mod lines;
 
@@ -20,6 +21,8 @@ use crate::environment;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use filter::Filter;
+use lab_time::LabClock;
+pub(crate) use lab_time::show_lab_time;
 use layer::TraceLayer;
 pub(crate) use lines::HeldLines;
 use lines::Lines;
@@ -30,9 +33,11 @@ static TRACE: OnceLock<Trace> = OnceLock::new();
 struct Trace {
     filter: Filter,
     lines: Lines,
-    /// Clock for the trace lines. It is real time, even in a lab.
+    /// Clock that measures calls, and the clock of trace lines outside of a run in a lab. It is real time, even in a lab.
     clock: Clock,
     started: Moment,
+    /// Clock of trace lines during a run in a lab.
+    lab: RwLock<Option<LabClock>>,
     is_recording: AtomicBool,
     recording: RwLock<Option<Recorder>>,
     /// Calls that were made before the run. They belong into the run log, because the plan is based on their answers.
@@ -78,6 +83,7 @@ pub(crate) fn start(global: &Global, printer: &Printer) -> Result<(), CommandErr
         lines: Lines::new(printer.clone()),
         clock,
         started: clock.moment(),
+        lab: RwLock::new(None),
         is_recording: AtomicBool::new(false),
         recording: RwLock::new(None),
         earlier: Mutex::default(),

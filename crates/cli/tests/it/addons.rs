@@ -145,9 +145,9 @@ fn a_chart_that_was_published_again_is_an_error_until_it_is_updated() {
     cluster.folder.write("chart.txt", "second chart");
     done(cluster.run("plan --lab --lab-speed 20"));
     cluster.set("XDG_CACHE_HOME", cluster.folder.path().join("empty"));
-    let refused = cluster.run("plan --lab --lab-speed 20");
-    assert_eq!(refused.code, 1);
-    assert!(flat(&refused.stdout).contains("and addons.lock.yaml has"), "{}", refused.stdout);
+    let rejected = cluster.run("plan --lab --lab-speed 20");
+    assert_eq!(rejected.code, 1);
+    assert!(flat(&rejected.stdout).contains("and addons.lock.yaml has"), "{}", rejected.stdout);
     let updated = done(cluster.run("addons update shop"));
     assert!(updated.stderr.contains("shop: changed from"), "{}", updated.stderr);
     assert_ne!(cluster.folder.read(LOCK), lock);
@@ -159,12 +159,12 @@ fn a_chart_with_secret_values_is_rendered_and_not_stored() {
     let values = "values: {token: {env: SHOP_TOKEN}}";
     let mut cluster = cluster(&format!("{{name: shop, {CHART}, {values}}}"));
     cluster.set("SHOP_TOKEN", "hunter2");
-    let refused = cluster.run("addons vendor");
-    assert_eq!(refused.code, 1);
+    let rejected = cluster.run("addons vendor");
+    assert_eq!(rejected.code, 1);
     assert!(
-        flat(&refused.stderr).contains("environment variable SHOP_TOKEN"),
+        flat(&rejected.stderr).contains("environment variable SHOP_TOKEN"),
         "{}",
-        refused.stderr
+        rejected.stderr
     );
     assert!(!cluster.folder.path().join("inventory/dev/addons").exists());
     let plan = done(cluster.run("plan --lab --lab-speed 20 --format json"));
@@ -217,8 +217,8 @@ fn a_kustomize_folder_is_built_with_kustomize() {
     cluster.set("PATH", cluster.folder.path().join("none"));
     let missing = cluster.run("plan --lab --lab-speed 20");
     assert_eq!(missing.code, 1);
-    let told = "neither kustomize nor kubectl is on PATH";
-    assert!(flat(&missing.stdout).contains(told), "{}", missing.stdout);
+    let expected = "neither kustomize nor kubectl is on PATH";
+    assert!(flat(&missing.stdout).contains(expected), "{}", missing.stdout);
 }
 
 #[test]
@@ -242,11 +242,55 @@ fn up_applies_a_chart_once_and_records_its_digest() {
 }
 
 #[test]
-fn up_ends_well_without_ready_nodes_if_another_tool_manages_the_pod_network() {
+fn up_succeeds_without_ready_nodes_if_another_tool_manages_the_pod_network() {
     let cluster = Cluster::of_one_node();
     let inventory = cluster.folder.read(INVENTORY);
     let managed = inventory.replace("network: {", "network: {cni: {managed_by: Flux}, ");
     cluster.folder.write(INVENTORY, &managed);
     let up = done(cluster.run("up --lab --lab-speed 20 --yes"));
     assert!(flat(&up.stdout).contains("the CNI is managed by Flux"), "{}", up.stdout);
+}
+
+/// A script that prints a DaemonSet with the name of Cilium in place of the rendered chart.
+const CILIUM_HELM: &str = "\
+case \"$1\" in
+pull)
+    for argument; do
+        case \"$argument\" in
+        --destination=*) echo chart > \"${argument#--destination=}/cilium.tgz\" ;;
+        esac
+    done
+    ;;
+template)
+    cat <<'END'
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: cilium}
+spec:
+  selector: {matchLabels: {k8s-app: cilium}}
+  template:
+    metadata: {labels: {k8s-app: cilium}}
+    spec:
+      hostNetwork: true
+      tolerations: [{operator: Exists}]
+      containers: [{name: cilium-agent, image: 'cilium:v1.16.5'}]
+END
+    ;;
+esac
+";
+
+#[test]
+fn the_built_in_cilium_replaces_the_network_of_talos() {
+    let mut cluster = cluster("{name: net, builtin: cilium}");
+    let helm = cluster.script("bin/cilium-helm", CILIUM_HELM);
+    cluster.set("TALMOX_HELM", helm);
+    let _lab = ServedLab::in_file(&cluster, "--inventory inventory/dev --speed 20");
+    let up = done(cluster.run(&format!("up --yes {IN_FILE}")));
+    assert!(up.stdout.contains("Ready: Kubernetes v1."), "{}", up.stdout);
+    assert!(!up.stdout.contains("NotReady"), "{}", up.stdout);
+    let get = format!("node get cp-1 machineconfig --admin --yaml {IN_FILE}");
+    let config = done(cluster.run(&get)).stdout;
+    for line in ["name: none", "disabled: true"] {
+        assert!(config.contains(line), "{line}: {config}");
+    }
 }

@@ -14,7 +14,9 @@ use talmox_talos_config::sops;
 
 use crate::lab::{IN_FILE, ServedLab};
 use crate::lab_state::{LabState, VmState};
+use crate::secrets::private_values;
 use crate::support::{Cluster, KEYS, SECRETS};
+use crate::trace::assert_no_secret;
 
 const ADOPT: &str = "adopt --endpoint https://pve:8006 --talosconfig access --lab-at lab.json";
 
@@ -97,8 +99,10 @@ fn a_cluster_without_an_inventory_is_adopted_and_its_plan_is_empty() {
     let (unchanged, notes) = orphaned.vms();
     assert_eq!((&unchanged, notes), (&before, vec!["made by Terraform".to_owned(); 2]));
 
-    let run = cluster.run(&format!("{ADOPT} --yes --format json"));
+    let run = cluster.run(&format!("-vv {ADOPT} --yes --format json"));
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    assert!(run.stderr.contains("  pve   GET /version: 200 ("), "{}", run.stderr);
+    assert_no_secret(&private_values(cluster), &[("stderr", run.stderr.as_str())]);
     let result: Json = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(result["is_plan_empty"], true, "{result:#}");
     assert_eq!(result["left"], serde_json::json!([]), "{result:#}");

@@ -10,6 +10,16 @@ use crate::lab::{IN_FILE, ServedLab};
 use crate::support::{Cluster, SECRETS};
 
 #[test]
+fn destroy_of_a_cluster_that_was_never_created_does_not_recommend_up() {
+    let cluster = Cluster::new();
+    let run = cluster.run("destroy --yes");
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    assert!(run.stderr.contains("there is nothing to delete"), "{}", run.stderr);
+    assert!(!run.stderr.contains("talmox up"), "{}", run.stderr);
+    assert!(!cluster.folder.path().join(SECRETS).exists());
+}
+
+#[test]
 fn findings_are_in_the_json_output() {
     let cluster = Cluster::with_secrets();
     let path = "inventory/dev/cluster.yaml";
@@ -86,7 +96,7 @@ fn is_done(reported: &[Json], step: &str) -> bool {
 /// Names of the VMs, and whether each VM runs. Asserts that no Proxmox task is running.
 fn vms(lab: &ServedLab) -> Option<BTreeMap<String, bool>> {
     let tasks = lab.get("/nodes/pve/tasks?source=active")?;
-    assert_eq!(tasks["data"], Json::Array(vec![]), "they go on");
+    assert_eq!(tasks["data"], Json::Array(vec![]), "they still run");
     let vms = lab.get("/nodes/pve/qemu")?;
     let vm = |vm: &Json| (vm["name"].as_str().unwrap().to_owned(), vm["status"] == "running");
     Some(vms["data"].as_array().unwrap().iter().map(vm).collect())

@@ -64,8 +64,8 @@ fn members_are_shown_defragmented_and_removed() {
 
     // The member of a control plane that answers is not removed.
     created.fails("etcd remove-member cp-9 --yes", 64, &["cp-1 ("]);
-    let refused = ["error[etcd-member-in-use]: cp-2: ", "talmox node replace cp-2"];
-    created.fails("etcd remove-member cp-2 --yes", 1, &refused);
+    let rejected = ["error[etcd-member-in-use]: cp-2: ", "talmox node replace cp-2"];
+    created.fails("etcd remove-member cp-2 --yes", 1, &rejected);
     assert_eq!(members(&created).len(), 3);
     created.fine("node shutdown cp-3 --yes");
     created.fine("etcd remove-member cp-3 --yes");

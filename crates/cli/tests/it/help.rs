@@ -129,3 +129,16 @@ fn completions_and_man_pages_contain_all_commands() {
     assert!(page.contains(".SH") && page.contains("talmox up \\-\\-lab"), "{page}");
     assert!(pages.join("talmox-node-get.1").exists());
 }
+
+/// Errors of the parser have a code as all other errors do.
+#[test]
+fn usage_errors_have_a_code() {
+    for args in [["up", "--kepe"], ["destory", "dev"]] {
+        let output = talmox().args(args).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(64), "{args:?}");
+        assert!(text.starts_with("error[usage]: "), "{text}");
+        assert_eq!(text.matches("error").count(), 1, "{text}");
+        assert!(text.contains("\n\nUsage: talmox"), "{text}");
+    }
+}

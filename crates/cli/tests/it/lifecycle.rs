@@ -69,16 +69,16 @@ fn up_generates_secrets_and_only_destroy_with_secrets_deletes_them() {
 
     fine(cluster.run("render"));
     cluster.folder.write("generated/notes.txt", "mine\n");
-    let refused = cluster.run(&format!("destroy {IN_FILE}"));
-    assert_eq!(refused.code, 64);
-    assert!(refused.stderr.contains("--yes"), "{}", refused.stderr);
+    let rejected = cluster.run(&format!("destroy {IN_FILE}"));
+    assert_eq!(rejected.code, 64);
+    assert!(rejected.stderr.contains("--yes"), "{}", rejected.stderr);
     fine(cluster.run(&format!("destroy --yes {IN_FILE}")));
     assert!(has(&cluster, SECRETS) && has(&cluster, "inventory/dev/kubeconfig"));
 
     // `destroy --secrets` also deletes the local files of the cluster, but keeps files that do not belong to it.
     cluster.folder.write("inventory/dev/talosconfig", "context: another\n");
-    let refused = cluster.run(&format!("destroy --secrets {IN_FILE}"));
-    assert_eq!(refused.code, 64);
+    let rejected = cluster.run(&format!("destroy --secrets {IN_FILE}"));
+    assert_eq!(rejected.code, 64);
     assert!(has(&cluster, SECRETS));
     let gone = fine(cluster.run(&format!("destroy --secrets --yes {IN_FILE}"))).stderr;
     assert!(gone.contains("deleted inventory/dev/kubeconfig\n"), "{gone}");
@@ -108,10 +108,10 @@ fn a_second_up_in_a_lab_recognises_its_kubeconfig() {
     // The kubeconfig of a real cluster is not overwritten.
     let (real, _) = kubeconfig.rsplit_once("# Written by").unwrap();
     cluster.folder.write("inventory/dev/kubeconfig", real);
-    let refused = cluster.run(&format!("up --yes {IN_FILE}"));
-    assert_eq!(refused.code, 1);
-    assert!(refused.stderr.contains("kubeconfig is for a real cluster"), "{}", refused.stderr);
-    assert!(refused.stderr.contains("--output DIR"), "{}", refused.stderr);
+    let rejected = cluster.run(&format!("up --yes {IN_FILE}"));
+    assert_eq!(rejected.code, 1);
+    assert!(rejected.stderr.contains("kubeconfig is for a real cluster"), "{}", rejected.stderr);
+    assert!(rejected.stderr.contains("--output DIR"), "{}", rejected.stderr);
     assert_eq!(cluster.folder.read("inventory/dev/kubeconfig"), real);
 }
 
@@ -185,7 +185,7 @@ fn every_json_error_has_the_same_format() {
     let error = |run: Run| -> Json {
         let output: Json = serde_json::from_str(&run.stdout).unwrap();
         assert_eq!(output["error"]["exit_code"], run.code);
-        assert!(!run.stderr.is_empty(), "people are told too");
+        assert!(!run.stderr.is_empty(), "stderr has a message too");
         output["error"].clone()
     };
     let usage = error(cluster.run("up --format json --labb"));

@@ -33,7 +33,7 @@ fn drift(created: &CreatedCluster) -> Json {
 #[test]
 fn a_lost_marker_is_drift_and_blocks_only_its_node() {
     let created = CreatedCluster::up("", "");
-    let lost = serde_json::json!(["live vm wk-1: notes"]);
+    let lost = serde_json::json!(["vm notes no marker → marker"]);
     edit(&created, VmOptions::new().description("mine"));
     assert_eq!(drift(&created), lost);
     created.fine("up --yes");

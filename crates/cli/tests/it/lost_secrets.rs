@@ -115,7 +115,7 @@ fn second_secrets_of_an_existing_cluster_are_not_used() {
     for path in [SECRETS, crate::support::KEYS] {
         cluster.folder.write(path, &elsewhere.folder.read(path));
     }
-    let refused = |words: &str| {
+    let rejected = |words: &str| {
         for command in ["plan", "up --yes"] {
             let run = cluster.run(command);
             assert_eq!(run.code, 1, "{}", run.stderr);
@@ -123,7 +123,7 @@ fn second_secrets_of_an_existing_cluster_are_not_used() {
         }
     };
     let words = "VM 777 on pve is the node cp-1 of a cluster dev with other secrets";
-    refused(words);
+    rejected(words);
     // These runs do not show that the secrets are in use: a run in a lab, a failed run, and a run of another cluster.
     for (nth, (name, is_lab, end)) in
         [("dev", true, "done"), ("dev", false, "failed"), ("ops", false, "done")].iter().enumerate()
@@ -133,7 +133,7 @@ fn second_secrets_of_an_existing_cluster_are_not_used() {
              {{\"time\":{nth}.5,\"what\":{{\"event\":\"run_ended\",\"end\":\"{end}\",\"seconds\":0.5}}}}\n"
         );
         cluster.folder.write(&format!("inventory/dev/.talmox/runs/{nth}-up.jsonl"), &log);
-        refused(words);
+        rejected(words);
     }
 }
 

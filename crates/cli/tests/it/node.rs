@@ -149,8 +149,8 @@ fn unknown_resource_types_are_looked_up_on_the_node() {
     let missing = run(&node, &folder, "get NODE members cp-9");
     let list = format!("`talmox node get {at} members --talosconfig talosconfig` lists them");
     fails(&missing, &["has no `cp-9` among its Members.cluster.talos.dev", &list]);
-    let refused = run(&node, &folder, "get NODE machineconfig v1alpha1");
-    fails(&refused, &["not authorized", "the role of the talosconfig is not enough"]);
+    let rejected = run(&node, &folder, "get NODE machineconfig v1alpha1");
+    fails(&rejected, &["not authorized", "the role of the talosconfig is not enough"]);
     let lacking = run(&node, &folder, "get NODE diagnostics");
     fails(
         &lacking,
@@ -230,9 +230,9 @@ fn a_config_is_applied_in_maintenance_mode() {
         ]
     );
     folder.write("config.yaml", "bad: true\n");
-    let refused = apply("");
-    assert_eq!(refused.code, 1);
-    assert!(refused.stderr.contains("configuration validation failed"), "{}", refused.stderr);
+    let rejected = apply("");
+    assert_eq!(rejected.code, 1);
+    assert!(rejected.stderr.contains("configuration validation failed"), "{}", rejected.stderr);
     for usage in ["--try-for 5m", "--fingerprint AB:CD", "--mode soon"] {
         assert_eq!(apply(usage).code, 64, "{usage}");
     }
@@ -274,9 +274,9 @@ fn apply_reports_when_the_config_takes_effect() {
     );
     folder.write("config.yaml", "reboot: secret-of-mine\n");
     for (mode, words) in [("no-reboot", "needs a reboot: use"), ("try", "cannot be tried: use")] {
-        let refused = apply(&format!("--mode {mode}"));
-        fails(&refused, &["can't be applied in immediate mode", words, "--mode staged"]);
-        assert!(!refused.stderr.contains("secret-of-mine"), "{}", refused.stderr);
+        let rejected = apply(&format!("--mode {mode}"));
+        fails(&rejected, &["can't be applied in immediate mode", words, "--mode staged"]);
+        assert!(!rejected.stderr.contains("secret-of-mine"), "{}", rejected.stderr);
     }
 }
 
@@ -343,9 +343,9 @@ fn another_machine_at_the_address_is_named() {
     fails(&ask(closed), &["nothing answers", "cannot connect", "the port is closed", "port 50000"]);
     let maintenance = TalosNode::start(&NodeIdentity::maintenance());
     fails(&ask(maintenance.at), &["a node in maintenance mode", "--insecure 127.0.0.1"]);
-    let stranger = TalosNode::start(&NodeIdentity::configured());
+    let other_machine = TalosNode::start(&NodeIdentity::configured());
     fails(
-        &ask(stranger.at),
+        &ask(other_machine.at),
         &["a node of another cluster", "context `dev` of talosconfig is for another cluster"],
     );
     let open = folder.talmox(&format!("node services {} --insecure", node.at));
@@ -379,9 +379,9 @@ fn addresses_and_credentials_come_from_the_inventory() {
     let run = cluster.run("secrets import bundle.yaml");
     assert_eq!(run.code, 0, "{}", run.stderr);
     // As in a lab, `reach` maps the address of the node. The certificate contains the original address.
-    let stranger = TalosNode::start(&NodeIdentity::configured());
+    let other_machine = TalosNode::start(&NodeIdentity::configured());
     let text = cluster.folder.read("inventory/dev/cluster.yaml");
-    let reach = format!("{text}reach: {{10.0.0.11: \"{}\"}}\n", stranger.at);
+    let reach = format!("{text}reach: {{10.0.0.11: \"{}\"}}\n", other_machine.at);
     cluster.folder.write("inventory/dev/cluster.yaml", &reach);
     let run = cluster.run("node services cp-1");
     fails(
@@ -389,8 +389,8 @@ fn addresses_and_credentials_come_from_the_inventory() {
         &["no connection to cp-1 (10.0.0.11:50000)", "another cluster", "secrets.sops.yaml"],
     );
 
-    let ours = TalosNode::start(&NodeIdentity::of(&bundle));
-    let reach = format!("{text}reach: {{10.0.0.11: \"{}\"}}\n", ours.at);
+    let own_node = TalosNode::start(&NodeIdentity::of(&bundle));
+    let reach = format!("{text}reach: {{10.0.0.11: \"{}\"}}\n", own_node.at);
     cluster.folder.write("inventory/dev/cluster.yaml", &reach);
     for name in ["cp-1", "10.0.0.11"] {
         let run = cluster.run(&format!("node get {name} members --cluster dev"));
@@ -400,7 +400,7 @@ fn addresses_and_credentials_come_from_the_inventory() {
     cluster.folder.write("config.yaml", "machine: {}\n");
     let run = cluster.run("node apply config.yaml cp-1 --mode no-reboot");
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert_eq!(*ours.applied.lock().unwrap(), ["NoReboot false machine: {}\n"]);
+    assert_eq!(*own_node.applied.lock().unwrap(), ["NoReboot false machine: {}\n"]);
     // Without Proxmox the cluster cannot be locked, but the config is still sent.
     let reported = "warning: the cluster is not locked: ";
     assert!(run.stderr.contains(reported), "{}", run.stderr);
@@ -421,12 +421,12 @@ fn addresses_and_credentials_come_from_the_inventory() {
     fails(&give("worker.yaml cp-1"), &["is not for `cp-1`: it is a worker's", "--force"]);
     fails(&give("other.yaml cp-1 --dry-run"), &["its host name is `cp-2`", "nothing was sent"]);
     fails(&give("own.yaml wk-1 --insecure"), &["is not for `wk-1`: its host name is `CP-1.lan`"]);
-    assert_eq!(ours.applied.lock().unwrap().len(), 1);
+    assert_eq!(own_node.applied.lock().unwrap().len(), 1);
     for what in ["own.yaml cp-1", "other.yaml 10.0.0.11", "worker.yaml cp-1 --force"] {
         let run = give(what);
         assert_eq!(run.code, 0, "{what}: {}", run.stderr);
     }
-    assert_eq!(ours.applied.lock().unwrap().len(), 4);
+    assert_eq!(own_node.applied.lock().unwrap().len(), 4);
 
     let run = cluster.run("node services cp-7");
     assert_eq!(run.code, 64);

@@ -149,7 +149,7 @@ fn a_saved_plan_is_executed_only_if_nothing_has_changed() {
         let run = fine(cluster.run(&format!("destroy --format json {IN_FILE}")));
         assert_eq!(run.stdout, "{\"cluster\":\"dev\",\"changed\":false,\"findings\":[]}\n");
     };
-    let refused = |saved: &str, why: &str| {
+    let rejected = |saved: &str, why: &str| {
         let run = cluster.run(&format!("up --yes --plan {saved} {IN_FILE}"));
         assert_eq!(run.code, 1, "{}", run.stderr);
         let printed = format!("nothing was changed: {saved} cannot be used: {why}");
@@ -170,12 +170,12 @@ fn a_saved_plan_is_executed_only_if_nothing_has_changed() {
 
     // This file was saved by an earlier release.
     cluster.folder.write("old.json", "{\"format\": 1, \"cluster\": \"dev\"}");
-    refused("old.json", "the file is not a plan that this version of talmox saved");
+    rejected("old.json", "the file is not a plan that this version of talmox saved");
 
     // The saved plan is rejected with a changed inventory, and accepted with the original inventory.
     let text = cluster.folder.read(INVENTORY);
     cluster.folder.write(INVENTORY, &text.replace("10.0.0.11}", "10.0.0.11, cores: 3}"));
-    refused("fresh.json", "the inventory has changed since the plan was saved");
+    rejected("fresh.json", "the inventory has changed since the plan was saved");
     nothing_is_there();
     cluster.folder.write(INVENTORY, &text);
     let up = fine(cluster.run(&format!("up --plan fresh.json {IN_FILE}")));
@@ -186,8 +186,18 @@ fn a_saved_plan_is_executed_only_if_nothing_has_changed() {
     cluster.folder.write(INVENTORY, &more);
     let grown = cluster.run(&format!("plan --detailed-exitcode --out grown.json {IN_FILE}"));
     assert_eq!(grown.code, 2, "{}", grown.stderr);
-    refused("fresh.json", "the observed state has changed since the plan was saved");
+    rejected("fresh.json", "the observed state has changed since the plan was saved");
     fine(cluster.run(&format!("destroy --yes {IN_FILE}")));
-    refused("grown.json", "the observed state has changed since the plan was saved");
+    rejected("grown.json", "the observed state has changed since the plan was saved");
     nothing_is_there();
+}
+
+/// A missing plan file is reported before the lab is started.
+#[test]
+fn a_missing_plan_file_is_reported_at_once() {
+    let cluster = Cluster::with_secrets();
+    let run = cluster.run("up --lab --plan missing.json");
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    assert!(run.stderr.contains("missing.json"), "{}", run.stderr);
+    assert!(!run.stderr.contains("lab"), "{}", run.stderr);
 }

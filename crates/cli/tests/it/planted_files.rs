@@ -22,7 +22,7 @@ fn links_at_the_paths_of_the_lock_are_not_followed() {
     cluster.folder.write("victim", "precious\n");
     fs::create_dir(at(&cluster, "elsewhere")).unwrap();
     let commands = [format!("up --yes {IN_FILE}"), format!("destroy --yes {IN_FILE}")];
-    let refused = |link: &str| {
+    let rejected = |link: &str| {
         for command in &commands {
             let run = cluster.run(command);
             assert_eq!(run.code, 1, "{link}: {command}: {}", run.stderr);
@@ -34,14 +34,14 @@ fn links_at_the_paths_of_the_lock_are_not_followed() {
     };
     fs::create_dir(at(&cluster, RUNS)).unwrap();
     symlink(at(&cluster, "victim"), at(&cluster, RUNS).join("lock")).unwrap();
-    refused(&format!("{RUNS}/lock"));
+    rejected(&format!("{RUNS}/lock"));
     // A write through a dangling link would create the target of the link.
     fs::remove_file(at(&cluster, RUNS).join("lock")).unwrap();
     symlink(at(&cluster, "elsewhere/new"), at(&cluster, RUNS).join("lock")).unwrap();
-    refused(&format!("{RUNS}/lock"));
+    rejected(&format!("{RUNS}/lock"));
     fs::remove_dir_all(at(&cluster, RUNS)).unwrap();
     symlink(at(&cluster, "elsewhere"), at(&cluster, RUNS)).unwrap();
-    refused(RUNS);
+    rejected(RUNS);
 
     // If the folder of the run logs is a link, the run continues without a run log.
     fs::remove_file(at(&cluster, RUNS)).unwrap();
@@ -98,14 +98,14 @@ fn recipients_of_another_user_above_the_repository_are_not_used() {
     let recipients = |text: &str| text.matches("recipient: ").count();
     assert_eq!(recipients(&own), 1);
     let other = Cluster::with_secrets();
-    let stranger = other.folder.read(SECRETS);
-    let stranger = stranger.split("recipient: ").nth(1).unwrap().split_whitespace().next().unwrap();
+    let foreign = other.folder.read(SECRETS);
+    let foreign = foreign.split("recipient: ").nth(1).unwrap().split_whitespace().next().unwrap();
     let own = own.split("recipient: ").nth(1).unwrap().split_whitespace().next().unwrap();
-    assert_ne!(own, stranger);
+    assert_ne!(own, foreign);
 
     // The `.sops.yaml` is above the repository, in a folder such as `/tmp`.
     fs::create_dir(at(&cluster, "inventory/.git")).unwrap();
-    let rule = format!("creation_rules: [{{age: '{own},{stranger}'}}]\n");
+    let rule = format!("creation_rules: [{{age: '{own},{foreign}'}}]\n");
     cluster.folder.write(".sops.yaml", &rule);
     let planted = at(&cluster, ".sops.yaml");
     fs::set_permissions(cluster.folder.path(), fs::Permissions::from_mode(0o1777)).unwrap();
@@ -116,18 +116,18 @@ fn recipients_of_another_user_above_the_repository_are_not_used() {
         cluster.folder.read(SECRETS)
     };
     let made = make();
-    assert!(made.contains(stranger), "a file of the user's own counts");
+    assert!(made.contains(foreign), "a file of the user's own counts");
     if chown(&planted, Some(65_534), None).is_err() {
         skipped("only root can give a file away");
         return;
     }
     let made = make();
-    assert!(!made.contains(stranger) && recipients(&made) == 1, "{made}");
+    assert!(!made.contains(foreign) && recipients(&made) == 1, "{made}");
     // A link that the other user created is ignored, even if its target belongs to root.
     fs::rename(&planted, at(&cluster, "rules.yaml")).unwrap();
     chown(at(&cluster, "rules.yaml"), Some(0), None).unwrap();
     symlink("rules.yaml", &planted).unwrap();
     std::os::unix::fs::lchown(&planted, Some(65_534), None).unwrap();
     let made = make();
-    assert!(!made.contains(stranger) && recipients(&made) == 1, "{made}");
+    assert!(!made.contains(foreign) && recipients(&made) == 1, "{made}");
 }

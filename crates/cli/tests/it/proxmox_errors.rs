@@ -43,13 +43,13 @@ fn an_endpoint_that_does_not_answer_is_named() {
 fn a_certificate_that_is_not_trusted_is_named() {
     let lab = ServedLab::in_file(&cluster("endpoint: https://pve:8006"), "");
     let endpoint = format!("endpoint: {}", lab.pve("url"));
-    reports(
-        &cluster(&endpoint),
-        &["UnknownIssuer", "pin the certificate with `proxmox: {fingerprint: …}`"],
-    );
+    let fingerprint = lab.pve("fingerprint");
+    let shown = format!("whose certificate has the fingerprint {fingerprint}: ");
+    let pin = format!("`proxmox: {{fingerprint: \"{fingerprint}\"}}`");
+    reports(&cluster(&endpoint), &[&shown, "UnknownIssuer", &pin]);
     let pinned = format!("{endpoint}, fingerprint: '{}'", vec!["AB"; 32].join(":"));
     let shown = format!("fingerprint {}, which is not the pinned one", lab.pve("fingerprint"));
-    reports(&cluster(&pinned), &[&shown, "`proxmox.fingerprint` is another one"]);
+    reports(&cluster(&pinned), &[&shown, "which differs from `proxmox.fingerprint`"]);
 }
 
 #[test]

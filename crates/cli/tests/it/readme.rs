@@ -17,32 +17,21 @@ fn transcripts() -> Vec<(String, String)> {
         .collect()
 }
 
-const CLUSTER: &str = "\
-cluster_name: dev
-talos_version: v1.8.2
-kubernetes_version: v1.30.1
+/// The inventory files of the README: path and content.
+fn inventory() -> Vec<(String, String)> {
+    let text = fs::read_to_string(repository().join("README.md")).unwrap();
+    let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split_once("```"));
+    blocks
+        .map(|(block, _)| {
+            let path = block.lines().next().unwrap().strip_prefix("# ").expect("a path");
+            (path.to_owned(), block.to_owned())
+        })
+        .collect()
+}
 
-network:
-  subnet: 10.0.10.0/24
-  gateway: 10.0.10.1
-proxmox: {endpoint: https://pve1:8006, token: {env: PROXMOX_TOKEN}, node: pve1}
-";
-
-const NODES: &str = "\
-controlplane:
-  - name: dev-cp-1
-    ip: 10.0.10.11
-    cpu: 4
-    ram: 8192
-    disk: 40G
-
-workers:
-  - name: dev-wk-1
-    ip: 10.0.11.21
-    cpu: 4
-    rma: 8192
-    disk: 60G
-";
+/// The last node of the README, and the same node with the mistakes that the transcript shows.
+const NODE: &str = "ip: 10.0.10.21, cpu: 4, ram: 8G";
+const MISTAKES: &str = "ip: 10.0.11.21, cpu: 4, rma: 8G";
 
 #[test]
 fn the_transcripts_match_the_output() {
@@ -54,8 +43,11 @@ fn the_transcripts_match_the_output() {
             String::from_utf8(output.stdout).unwrap()
         } else {
             let folder = Folder::new();
-            folder.write("inventory/dev/cluster.yaml", CLUSTER);
-            folder.write("inventory/dev/nodes.yaml", NODES);
+            let files = inventory();
+            assert!(files.iter().any(|(_, text)| text.contains(NODE)), "{files:?}");
+            for (path, text) in files {
+                folder.write(&path, &text.replace(NODE, MISTAKES));
+            }
             let run = folder.talmox(&args);
             format!("{}{}", run.stderr, run.stdout)
         };

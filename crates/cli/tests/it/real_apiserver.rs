@@ -8,7 +8,7 @@ fn flags() -> Option<String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let programs = variable("TALMOX_KUBE_APISERVER").zip(variable("TALMOX_ETCD"));
     let Some((apiserver, etcd)) = programs else {
-        skip_test("TALMOX_KUBE_APISERVER and TALMOX_ETCD name no programs to run");
+        skip_test("TALMOX_KUBE_APISERVER and TALMOX_ETCD are not set");
         return None;
     };
     Some(format!("--kube-apiserver {apiserver} --etcd {etcd}"))

@@ -8,6 +8,9 @@ use insta::assert_snapshot;
 
 use crate::support::{Cluster, SECRETS};
 
+/// Name of the file that lists the rendered files.
+const LIST: &str = ".talmox-rendered.json";
+
 fn files(folder: &Path) -> Vec<String> {
     let mut found = vec![];
     let mut queue = vec![folder.to_owned()];
@@ -199,8 +202,18 @@ fn a_first_run_that_fails_writes_no_secrets() {
     assert!(run.stderr.contains("generated/cp-1.yaml exists already"), "{}", run.stderr);
     assert!(!folder.path().join(SECRETS).exists(), "{}", run.stderr);
     fs::remove_file(folder.path().join("generated/cp-1.yaml")).unwrap();
+    // A folder that cannot be created, and a path that is a file. These fail for root too, unlike a read-only folder.
+    folder.write("file", "mine\n");
+    for output in ["/proc/nope", "file/below"] {
+        let run = cluster.run(&format!("render --output {output}"));
+        assert_eq!(run.code, 1, "{output}: {}", run.stderr);
+        assert!(run.stderr.contains(&format!(" {output}/")), "{output}: {}", run.stderr);
+        assert!(!folder.path().join(SECRETS).exists(), "{output}: {}", run.stderr);
+    }
     assert_eq!(cluster.run("render").code, 0);
     assert!(folder.path().join(SECRETS).exists());
+    let left = files(&folder.path().join("generated"));
+    assert!(!left.iter().any(|name| name.starts_with(".talmox-") && name != LIST), "{left:?}");
 }
 
 #[test]

@@ -264,8 +264,8 @@ fn rekey_changes_the_recipients() {
     let old = cluster.folder.read(KEYS);
     let bundle = plain_bundle(&cluster);
     assert_eq!(cluster.run("secrets rekey").code, 64);
-    let (stranger, _) = new_key();
-    let run = cluster.run(&format!("secrets rekey --recipient {stranger}"));
+    let (other_key, _) = new_key();
+    let run = cluster.run(&format!("secrets rekey --recipient {other_key}"));
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("none of your age keys"), "{}", run.stderr);
 
@@ -414,26 +414,26 @@ fn headscale_auth_key_overrides() {
 
 #[test]
 fn secrets_that_the_user_could_not_decrypt_are_not_written() {
-    let (stranger, _) = new_key();
+    let (other_key, _) = new_key();
     // The user has an age key, or none. No age key is created in either case.
     let mut own = Cluster::new();
     let (_, key) = new_key();
     own.folder.write("key", &key);
     own.set("SOPS_AGE_KEY_FILE", "key");
     for cluster in [own, Cluster::new()] {
-        let refused = |cluster: &Cluster, command: &str| {
+        let rejected = |cluster: &Cluster, command: &str| {
             let run = cluster.run_with(command, "x");
             assert_eq!(run.code, 1, "{command}: {}", run.stderr);
             let reported = "nothing was written: none of your age keys could decrypt";
             assert!(run.stderr.contains(reported), "{command}: {}", run.stderr);
             assert!(!cluster.folder.path().join(SECRETS).exists(), "{command}");
         };
-        refused(&cluster, &format!("secrets init --recipient {stranger}"));
-        let rule = format!("creation_rules: [{{age: {stranger}}}]");
+        rejected(&cluster, &format!("secrets init --recipient {other_key}"));
+        let rule = format!("creation_rules: [{{age: {other_key}}}]");
         cluster.folder.write(".sops.yaml", &rule);
         let cluster = cluster.with_token("{env: HOME}");
         for command in ["secrets init", "secrets set values.a", "render"] {
-            refused(&cluster, command);
+            rejected(&cluster, command);
         }
     }
 }

@@ -42,27 +42,27 @@ fn a_second_folder_is_locked_out_and_resumes_a_killed_run() {
     let held = "error[cluster-locked]: nothing was changed: the cluster is in use by `talmox up` of dev by ";
 
     // In the other folder, all commands that change the cluster are rejected.
-    let refused = second.run(UP);
-    assert_eq!(refused.code, 1, "{}", refused.stderr);
-    assert!(refused.stderr.contains(held), "{}", refused.stderr);
+    let rejected = second.run(UP);
+    assert_eq!(rejected.code, 1, "{}", rejected.stderr);
+    assert!(rejected.stderr.contains(held), "{}", rejected.stderr);
     assert!(
-        refused.stderr.contains(&format!("(process {}, since ", running.id())),
+        rejected.stderr.contains(&format!("(process {}, since ", running.id())),
         "{}",
-        refused.stderr
+        rejected.stderr
     );
-    let refused = second.run(&format!("destroy --yes {IN_FILE}"));
-    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    let rejected = second.run(&format!("destroy --yes {IN_FILE}"));
+    assert_eq!(rejected.code, 1, "{}", rejected.stderr);
 
     // In the same folder, the cluster lock rejects a run even without the local lock file.
     std::fs::remove_dir_all(first.folder.path().join("inventory/dev/.talmox")).unwrap();
-    let refused = first.run(UP);
-    assert_eq!(refused.code, 1, "{}", refused.stderr);
-    assert!(refused.stderr.contains(held), "{}", refused.stderr);
+    let rejected = first.run(UP);
+    assert_eq!(rejected.code, 1, "{}", rejected.stderr);
+    assert!(rejected.stderr.contains(held), "{}", rejected.stderr);
 
     // The lock of a live run is not removed.
-    let refused = second.run(&format!("unlock --yes {IN_FILE}"));
-    assert_eq!(refused.code, 1, "{}", refused.stderr);
-    assert!(refused.stderr.contains(" still runs"), "{}", refused.stderr);
+    let rejected = second.run(&format!("unlock --yes {IN_FILE}"));
+    assert_eq!(rejected.code, 1, "{}", rejected.stderr);
+    assert!(rejected.stderr.contains(" still runs"), "{}", rejected.stderr);
 
     // The process of the killed run is provably dead, so the next run neither waits nor needs `unlock`.
     running.kill().unwrap();
@@ -106,9 +106,9 @@ fn two_first_runs_of_one_name_generate_secrets_once() {
     let _lab = served(&first);
     let second = first.checkout();
     let mut running = up(&first);
-    let refused = second.run(UP);
-    assert_eq!(refused.code, 1, "{}", refused.stderr);
-    assert!(!second.folder.path().join(crate::support::SECRETS).exists(), "{}", refused.stderr);
+    let rejected = second.run(UP);
+    assert_eq!(rejected.code, 1, "{}", rejected.stderr);
+    assert!(!second.folder.path().join(crate::support::SECRETS).exists(), "{}", rejected.stderr);
     running.kill().unwrap();
     running.wait().unwrap();
 }
@@ -132,9 +132,9 @@ fn node_apply_and_template_create_respect_the_lock() {
     let mut running = up(&first);
     let held = "error[cluster-locked]: nothing was changed: the cluster is in use by `talmox up` of dev by ";
     for (cluster, command) in [(&second, &apply), (&third, &create)] {
-        let refused = cluster.run(command);
-        assert_eq!(refused.code, 1, "{command}: {}", refused.stderr);
-        assert!(refused.stderr.contains(held), "{command}: {}", refused.stderr);
+        let rejected = cluster.run(command);
+        assert_eq!(rejected.code, 1, "{command}: {}", rejected.stderr);
+        assert!(rejected.stderr.contains(held), "{command}: {}", rejected.stderr);
     }
     // A dry run needs no lock. It fails because the node does not exist.
     let dry = second.run(&format!("{apply} --dry-run"));

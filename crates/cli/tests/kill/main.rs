@@ -60,27 +60,27 @@ fn fifth(part: usize) -> KillPoint {
 }
 
 #[test]
-fn killed_as_it_begins() {
+fn a_run_killed_at_its_start_is_resumed() {
     killed_at_each([KillPoint::StepLines(1), eighth(1), fifth(1)]);
 }
 
 #[test]
-fn killed_while_machines_are_made() {
+fn a_run_killed_while_vms_are_created_is_resumed() {
     killed_at_each([eighth(2), fifth(2), eighth(3)]);
 }
 
 #[test]
-fn killed_while_machines_boot() {
+fn a_run_killed_while_machines_boot_is_resumed() {
     killed_at_each([fifth(3), eighth(4), fifth(4)]);
 }
 
 #[test]
-fn killed_while_the_cluster_forms() {
+fn a_run_killed_while_the_cluster_forms_is_resumed() {
     killed_at_each([eighth(5), eighth(6), eighth(7)]);
 }
 
 #[test]
-fn killed_again_and_again() {
+fn a_run_killed_several_times_is_resumed() {
     let environment = TestEnvironment::start();
     for place in [
         KillPoint::StepLines(3),
@@ -98,7 +98,7 @@ fn killed_again_and_again() {
 /// Secrets are the identity of a cluster. After a kill, generated secrets are kept, and missing secrets are generated
 /// once.
 #[test]
-fn killed_while_it_makes_the_secrets() {
+fn a_run_killed_while_it_generates_secrets_is_resumed() {
     let environment = TestEnvironment::without_secrets();
     environment.up_killed(KillPoint::FileExists(KEYS));
     let key = environment.read(KEYS);

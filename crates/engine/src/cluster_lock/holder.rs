@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_says_who_holds_the_lock_and_is_read_again() {
+    fn a_comment_names_the_holder_of_the_lock_and_can_be_parsed() {
         let comment = holder().comment(3, "2026-11-17T04:21:00Z");
         assert_eq!(Holder::parse(&comment), Some(holder()));
         assert_ne!(comment, holder().comment(4, "2026-11-17T04:21:00Z"));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_word_becomes_one_and_escapes_never_reach_a_terminal() {
+    fn a_text_becomes_one_word_and_escapes_never_reach_a_terminal() {
         let odd =
             Holder { user: "ann\u{1b}[2J beat=1".to_owned(), host: String::new(), ..holder() };
         let read = Holder::parse(&odd.comment(0, "x")).unwrap();

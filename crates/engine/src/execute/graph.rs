@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_blocks_what_depends_on_it_and_nothing_else() {
+    fn a_failure_skips_only_the_dependent_steps() {
         let mut graph = graph(&[
             ("a", vec![]),
             ("b", vec!["a"]),

@@ -8,7 +8,7 @@ use talmox_talos_config::leaf::is_secret_name;
 
 use super::apply::{Kinds, body, without_values};
 use super::rejection::rejection_of;
-use super::rollout::trouble_of;
+use super::rollout::problem_of;
 use super::{FIELD_MANAGER, KubeClient, KubeError};
 
 /// Maximum number of changed fields of an object that are shown.
@@ -117,8 +117,8 @@ impl KubeClient {
         if !fields.is_empty() {
             return Ok(ApplyOutcome::Changes(format!("changes {}", named(&fields))));
         }
-        let trouble = trouble_of(manifest, &found);
-        Ok(trouble.map_or(ApplyOutcome::Nothing, |why| {
+        let problem = problem_of(manifest, &found);
+        Ok(problem.map_or(ApplyOutcome::Nothing, |why| {
             ApplyOutcome::Changes(format!("does not run: {why}"))
         }))
     }
@@ -213,14 +213,14 @@ mod tests {
             "name": "hunter1", "env": [{"value": 3}]}});
         let new = json!({"spec": {"replicas": 2, "image": "a:2", "pin": 2, "token": 6, "dbPass": 8, "bypass": 2,
             "name": "hunter2", "env": [{"value": 4}]}});
-        let told = |version: &str, kind: &str| -> Vec<String> {
+        let fields_of = |version: &str, kind: &str| -> Vec<String> {
             let manifest = json!({"apiVersion": version, "kind": kind});
             let mut fields = vec![];
             differing(&old, &new, "", &mut fields);
-            let mut told: Vec<String> =
+            let mut fields: Vec<String> =
                 fields.iter().map(|field| field.described(&manifest)).collect();
-            told.sort_unstable();
-            told
+            fields.sort_unstable();
+            fields
         };
         let expected = [
             "spec.bypass 1 → 2",
@@ -233,10 +233,10 @@ mod tests {
             "spec.replicas 1 → 2",
             "spec.token",
         ];
-        assert_eq!(told("apps/v1", "Deployment"), expected);
+        assert_eq!(fields_of("apps/v1", "Deployment"), expected);
         for (version, kind) in [("v1", "Secret"), ("v1", "ConfigMap"), ("a.example/v1", "Door")] {
-            let told = told(version, kind);
-            assert!(told.iter().all(|field| !field.contains(' ')), "{kind}: {told:?}");
+            let fields = fields_of(version, kind);
+            assert!(fields.iter().all(|field| !field.contains(' ')), "{kind}: {fields:?}");
         }
     }
 

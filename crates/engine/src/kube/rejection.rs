@@ -52,7 +52,7 @@ mod tests {
         serde_json::from_value(json!({"code": code, "message": message})).unwrap()
     }
 
-    fn refused(code: u16, message: &str) -> KubeError {
+    fn rejected(code: u16, message: &str) -> KubeError {
         let error = kube::Error::Api(Box::new(status(code, message)));
         KubeError::new("try it".to_owned(), error)
     }
@@ -64,7 +64,7 @@ mod tests {
             "{MISFIT} (default/a; apps/v1, Kind=Deployment): .spec.x: field not declared in schema"
         );
         let is_final = |manifest: &Manifest, code: u16, message: &str| {
-            rejection_of(manifest, &refused(code, message)).map(|rejected| rejected.is_final)
+            rejection_of(manifest, &rejected(code, message)).map(|rejected| rejected.is_final)
         };
         for (code, message, of_own, of_foreign) in [
             (500, misfit.as_str(), Some(true), Some(false)),

@@ -47,7 +47,7 @@ fn cause_text(cause: &StatusCause) -> String {
     let StatusCause { field, message, .. } = cause;
     // For a pod, further lines contain a comparison of all its fields.
     let message = message.lines().next().unwrap_or_default();
-    let told =
+    let shown =
         match message.split_once(": ") {
             Some((problem @ ("Invalid value" | "Unsupported value"), rest)) => {
                 let (value, detail) = split(rest);
@@ -62,7 +62,7 @@ fn cause_text(cause: &StatusCause) -> String {
             }
             _ => message,
         };
-    if field.is_empty() { told.to_owned() } else { format!("{field}: {told}") }
+    if field.is_empty() { shown.to_owned() } else { format!("{field}: {shown}") }
 }
 
 /// Splits a text into the value and the problem with it. The second part is None if the text does not have this form.
@@ -119,26 +119,28 @@ mod tests {
 
     #[test]
     fn a_misfit_is_shown_without_the_value_that_was_found() {
-        let told =
+        let shown =
             |fields: &str| misfit(&status(500, &format!("{MISFIT} (a/b; v1, Kind=Pod): {fields}")));
         assert_eq!(
-            told(".spec.x: field not declared in schema").unwrap(),
+            shown(".spec.x: field not declared in schema").unwrap(),
             ".spec.x: field not declared in schema"
         );
         assert_eq!(
-            told("errors:\n  .a: field not declared in schema\n  .b: field not declared in schema")
-                .unwrap(),
+            shown(
+                "errors:\n  .a: field not declared in schema\n  .b: field not declared in schema"
+            )
+            .unwrap(),
             ".a: field not declared in schema; .b: field not declared in schema"
         );
         assert_eq!(
-            told(".data.pin: expected string, got &value{1234}\nhunter2").unwrap(),
+            shown(".data.pin: expected string, got &value{1234}\nhunter2").unwrap(),
             ".data.pin: expected string"
         );
         assert_eq!(misfit(&status(500, "etcdserver: no leader")), None);
     }
 
     #[test]
-    fn values_are_told_where_they_cannot_be_secret() {
+    fn values_are_shown_if_they_cannot_be_secret() {
         let said = |field: &str, message: &str| {
             let cause = json!({"field": field, "message": message, "reason": "FieldValueInvalid"});
             let details = serde_json::from_value(json!({"causes": [cause]})).unwrap();

@@ -22,7 +22,7 @@ enum WorkloadState {
 }
 
 /// Reason why a pod does not run.
-struct PodTrouble {
+struct PodProblem {
     text: String,
     /// Whether Kubernetes found no node for the pod.
     is_unscheduled: bool,
@@ -68,7 +68,7 @@ impl KubeClient {
         };
         let state = judge(&workload.kind, &object);
         let WorkloadState::NotYet(reason) = state else { return Ok(state) };
-        let Some(PodTrouble { text, is_unscheduled }) = self.trouble(workload, &object).await?
+        let Some(PodProblem { text, is_unscheduled }) = self.problem(workload, &object).await?
         else {
             return Ok(WorkloadState::NotYet(reason));
         };
@@ -85,11 +85,11 @@ impl KubeClient {
     }
 
     /// Problem of the first pod of a workload that has one. None if no pod has a known problem.
-    async fn trouble(
+    async fn problem(
         &self,
         workload: &Manifest,
         object: &Value,
-    ) -> Result<Option<PodTrouble>, KubeError> {
+    ) -> Result<Option<PodProblem>, KubeError> {
         let labels = object.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
         let Some(labels) = labels.filter(|labels| !labels.is_empty()) else { return Ok(None) };
         let pairs: Vec<String> = labels
@@ -100,7 +100,7 @@ impl KubeClient {
         let pods: Api<Pod> = Api::namespaced(self.inner.clone(), namespace);
         let params = ListParams::default().labels(&pairs.join(","));
         let pods = self.ask(format!("list the pods of {workload}"), pods.list(&params)).await?;
-        Ok(pods.items.iter().find_map(pod_trouble))
+        Ok(pods.items.iter().find_map(pod_problem))
     }
 }
 
@@ -113,7 +113,7 @@ fn shortened(reasons: &[String]) -> String {
 }
 
 /// Reason why a workload does not run. None if it runs, or if the object is not a workload.
-pub(super) fn trouble_of(manifest: &Manifest, found: &Value) -> Option<String> {
+pub(super) fn problem_of(manifest: &Manifest, found: &Value) -> Option<String> {
     if !is_workload(manifest) {
         return None;
     }
@@ -139,7 +139,7 @@ fn judge(kind: &str, object: &Value) -> WorkloadState {
         return WorkloadState::NotYet("its controller has not observed it yet".to_owned());
     }
     let replicas = object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
-    let (wanted, updated, ready) = match kind {
+    let (desired, updated, ready) = match kind {
         "DaemonSet" => (
             number("/status/desiredNumberScheduled"),
             number("/status/updatedNumberScheduled"),
@@ -152,11 +152,11 @@ fn judge(kind: &str, object: &Value) -> WorkloadState {
     };
     // A StatefulSet with the strategy OnDelete does not report updated pods.
     let by_hand = object.pointer("/spec/updateStrategy/type").is_some_and(|one| one == "OnDelete");
-    if updated < wanted && !by_hand {
-        return WorkloadState::NotYet(format!("{updated} of {wanted} pods are updated"));
+    if updated < desired && !by_hand {
+        return WorkloadState::NotYet(format!("{updated} of {desired} pods are updated"));
     }
-    if ready < wanted {
-        return WorkloadState::NotYet(format!("{ready} of {wanted} pods are ready"));
+    if ready < desired {
+        return WorkloadState::NotYet(format!("{ready} of {desired} pods are ready"));
     }
     WorkloadState::Up
 }
@@ -174,7 +174,7 @@ fn job(object: &Value) -> WorkloadState {
     WorkloadState::NotYet("the job is not done".to_owned())
 }
 
-fn pod_trouble(pod: &Pod) -> Option<PodTrouble> {
+fn pod_problem(pod: &Pod) -> Option<PodProblem> {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let status = pod.status.as_ref()?;
     let unscheduled = status.conditions.iter().flatten().find_map(|condition| {
@@ -189,7 +189,7 @@ fn pod_trouble(pod: &Pod) -> Option<PodTrouble> {
     };
     let is_unscheduled = unscheduled.is_some();
     let why = unscheduled.or_else(|| containers.find_map(waiting))?;
-    Some(PodTrouble { text: format!("pod {name}: {why}"), is_unscheduled })
+    Some(PodProblem { text: format!("pod {name}: {why}"), is_unscheduled })
 }
 
 #[cfg(test)]

@@ -71,12 +71,12 @@ impl KubeClient {
             kube_proxy: daemon_sets.into_iter().find(is_proxy).map(|set| {
                 let status = set.status.unwrap_or_default();
                 Replicas {
-                    wanted: count(Some(status.desired_number_scheduled)),
+                    desired: count(Some(status.desired_number_scheduled)),
                     ready: count(Some(status.number_ready)),
                 }
             }),
             core_dns: dns?.map(|deployment| Replicas {
-                wanted: count(deployment.spec.and_then(|spec| spec.replicas).or(Some(1))),
+                desired: count(deployment.spec.and_then(|spec| spec.replicas).or(Some(1))),
                 ready: count(deployment.status.and_then(|status| status.ready_replicas)),
             }),
         })

@@ -23,7 +23,7 @@ pub(super) fn compare(shape: &ExpectedNetwork, links: &[NodeLink]) -> NodeNetwor
     let is_known = shape.cards.iter().all(|card| card.name != CardName::Somehow);
     let mut lacking = None;
     for link in links {
-        let Some(wanted) = wanted(shape, link) else {
+        let Some(desired) = desired(shape, link) else {
             let several = several(&own(shape, link));
             match several.filter(|_| link.is_card && is_known) {
                 Some(several) => return not_yet(format!("{} {several}", link.name)),
@@ -31,7 +31,7 @@ pub(super) fn compare(shape: &ExpectedNetwork, links: &[NodeLink]) -> NodeNetwor
             }
         };
         let name = &link.name;
-        if let Some(ip) = wanted.fixed.iter().find(|ip| !has(link, **ip)) {
+        if let Some(ip) = desired.fixed.iter().find(|ip| !has(link, **ip)) {
             let beside = match own(shape, link).as_slice() {
                 [] => String::new(),
                 own => format!(", and has {}", list(own)),
@@ -40,15 +40,15 @@ pub(super) fn compare(shape: &ExpectedNetwork, links: &[NodeLink]) -> NodeNetwor
         }
         let own = own(shape, link);
         let foreign: Vec<IpAddr> =
-            own.iter().filter(|ip| !wanted.fixed.contains(ip)).copied().collect();
+            own.iter().filter(|ip| !desired.fixed.contains(ip)).copied().collect();
         match foreign.as_slice() {
-            [ip, ..] if !wanted.is_dhcp => {
+            [ip, ..] if !desired.is_dhcp => {
                 return NodeNetwork::NotYet(not_given(&format!("{name} has the address {ip}")));
             }
             [_, _, ..] => {
                 return not_yet(format!("{name} has several addresses: {}", list(&own)));
             }
-            [] if wanted.is_dhcp && wanted.fixed.is_empty() => {
+            [] if desired.is_dhcp && desired.fixed.is_empty() => {
                 lacking.get_or_insert_with(|| {
                     format!("{name} has no address: no DHCP server gave it one")
                 });
@@ -71,11 +71,11 @@ pub(super) fn compare_node_ips(
 ) -> Option<WaitReason> {
     let mut allowed = shape.further.clone();
     for link in links {
-        let Some(wanted) = wanted(shape, link) else { continue };
-        if wanted.is_dhcp {
+        let Some(desired) = desired(shape, link) else { continue };
+        if desired.is_dhcp {
             allowed.extend(own(shape, link));
         }
-        allowed.extend(wanted.fixed);
+        allowed.extend(desired.fixed);
     }
     for card in shape.cards.iter().filter(|card| card.name == CardName::Somehow) {
         allowed.extend(&card.addressing.fixed);
@@ -124,7 +124,7 @@ fn is_called(link: &NodeLink, name: &CardName) -> bool {
 }
 
 /// The addressing of a link in the config. None if the config does not mention the link.
-fn wanted(shape: &ExpectedNetwork, link: &NodeLink) -> Option<Addressing> {
+fn desired(shape: &ExpectedNetwork, link: &NodeLink) -> Option<Addressing> {
     let cards = shape.cards.iter().filter(|card| is_called(link, &card.name));
     cards.map(|card| card.addressing.clone()).reduce(|mut all, more| {
         all.is_dhcp |= more.is_dhcp;
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_further_card_that_nobody_gives_an_address_is_told_and_not_waited_for() {
+    fn a_further_card_without_an_address_is_reported_and_not_waited_for() {
         let shape = shape(vec![card(mac(), &["10.0.0.11"]), card(eth1(), &[])]);
         let links = [link("eth0", MAC, &["10.0.0.11/24"]), link("eth1", "02::12", &[])];
         let reason = "eth1 has no address: no DHCP server gave it one".to_owned();

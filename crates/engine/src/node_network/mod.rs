@@ -22,10 +22,10 @@ pub(crate) async fn look(
     shape: &ExpectedNetwork,
     client: &Client,
 ) -> Result<NodeNetwork, TalosError> {
-    if let Some(wanted) = &shape.hostname {
+    if let Some(desired) = &shape.hostname {
         let found = client.hostname().await?;
-        if short(&found) != short(wanted) {
-            return Ok(not_yet(format!("its hostname is {found}, not {wanted}")));
+        if short(&found) != short(desired) {
+            return Ok(not_yet(format!("its hostname is {found}, not {desired}")));
         }
     }
     let seen = client.list(ResourceKind::LINK_STATUS).await?;

@@ -58,27 +58,27 @@ pub(super) async fn addons(
     kube: &KubeClient,
 ) -> Result<Addons, KubeError> {
     let noted = kube.noted().await?;
-    let mut wanted: BTreeMap<&str, &[Manifest]> = BTreeMap::new();
+    let mut expected: BTreeMap<&str, &[Manifest]> = BTreeMap::new();
     for (name, read) in read {
         if let AddonRead::Objects(manifests) = read {
-            wanted.insert(name, manifests);
+            expected.insert(name, manifests);
         }
     }
     let mut addons = Addons::default();
-    let needed = wanted.values().copied().flatten().filter_map(|one| one.namespace.clone());
+    let needed = expected.values().copied().flatten().filter_map(|one| one.namespace.clone());
     let needed: BTreeSet<String> = needed.collect();
     // An add-on that a GitOps tool manages counts as desired, whatever its objects are.
     for addon in desired.addons.iter().filter(|addon| addon.is_handed_over) {
-        let Some(manifests) = wanted.get(addon.name.as_str()) else { continue };
+        let Some(manifests) = expected.get(addon.name.as_str()) else { continue };
         if let Some(tool) = kube.gitops_tool(manifests).await? {
             let subject = addon.name.as_str();
             tracing::info!(target: "talmox::plan", subject, "skipped: {tool} manages the add-on");
             let seen = AddonSeen { is_noted: true, ..AddonSeen::default() };
             addons.known.insert(addon.name.clone(), seen);
-            wanted.remove(addon.name.as_str());
+            expected.remove(addon.name.as_str());
         }
     }
-    for (name, manifests) in &wanted {
+    for (name, manifests) in &expected {
         match kube.compare(manifests).await {
             Ok(Comparison { changes, refusals }) => {
                 let is_noted = noted.contains_key(*name);
@@ -92,12 +92,12 @@ pub(super) async fn addons(
             Err(_) => {}
         }
     }
-    let all = || wanted.values().copied().flatten();
+    let all = || expected.values().copied().flatten();
     addons.namespaces = Some(kube.existing_namespaces(needed).await?);
     // An object that moved from one add-on to another is not left over, even if the manifests of the other add-on could not
     // be read.
-    let is_wanted = |name: &str| desired.addons.iter().any(|addon| addon.name == name);
-    let is_unknown = |name: &str| is_wanted(name) && !wanted.contains_key(name);
+    let is_expected = |name: &str| desired.addons.iter().any(|addon| addon.name == name);
+    let is_unknown = |name: &str| is_expected(name) && !expected.contains_key(name);
     let mut kept: Vec<Manifest> = all().cloned().collect();
     kept.extend(noted.iter().filter(|(name, _)| is_unknown(name)).flat_map(|(_, it)| it).cloned());
     for (name, objects) in noted.iter().filter(|(name, _)| !is_unknown(name)) {

@@ -58,28 +58,28 @@ async fn look_at_all(
             }
         };
     let has_cni = desired.has_cni || addon::bring_network(read);
-    let trouble = async { trouble(desired, nodes, sources, has_cni).await.unwrap_or_default() };
+    let problem = async { problem(desired, nodes, sources, has_cni).await.unwrap_or_default() };
     let addons = addon::addons(desired, read, sources.kube);
     // A connection to an address without a machine ends only at its timeout. It must not use up the time of the health checks.
     let probes = unknown_node::observe(desired, &known, &sources.talos.settings.reach);
     let unknown = async { timeout(deadline.left() / 2, probes).await.unwrap_or_default() };
     let both = Box::pin(async {
-        let (trouble, addons, unknown) = tokio::join!(trouble, addons, unknown);
-        (Registered { unknown, ..trouble }, addons)
+        let (problem, addons, unknown) = tokio::join!(problem, addons, unknown);
+        (Registered { unknown, ..problem }, addons)
     });
-    let Ok((trouble, addons)) = timeout(deadline.left(), both).await else {
-        let trouble = Some("the health checks got no answer in time".to_owned());
-        let registered = Registered { trouble, ..registered(&known) };
+    let Ok((problem, addons)) = timeout(deadline.left(), both).await else {
+        let problem = Some("the health checks got no answer in time".to_owned());
+        let registered = Registered { problem, ..registered(&known) };
         return (KubernetesSeen::Answers(registered), Addons::default());
     };
     let Registered { nodes, cordoned, unready, addresses, .. } = registered(&known);
-    let registered = Registered { nodes, cordoned, unready, addresses, ..trouble };
+    let registered = Registered { nodes, cordoned, unready, addresses, ..problem };
     (KubernetesSeen::Answers(registered), addons.unwrap_or_default())
 }
 
 /// Result of the health checks at the end of the creation of a cluster. None if a node has not joined, because the plan waits
 /// for that node anyway.
-async fn trouble(
+async fn problem(
     desired: &Desired,
     nodes: &BTreeMap<String, TalosSeen>,
     sources: &Sources<'_>,
@@ -114,7 +114,7 @@ async fn trouble(
     let (members, others): (Vec<&Report>, Vec<_>) =
         health.reports().iter().partition(|report| report.check == Check::EtcdOnControlPlanes);
     Some(Registered {
-        trouble: others.into_iter().find_map(waiting),
+        problem: others.into_iter().find_map(waiting),
         strange_members: members.into_iter().find_map(waiting),
         checks,
         lacks_pod_network,

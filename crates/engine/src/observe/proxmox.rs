@@ -9,11 +9,11 @@ use talmox_plan::ownership::Stage;
 use talmox_plan::planning::{Placed, VmPresence, is_upload_of, missing_templates, places};
 use talmox_pve::api::cluster::{self, Guest, StorageResource};
 use talmox_pve::api::qemu::Vm;
-use talmox_pve::api::storage::{self, Content, StorageStatus};
+use talmox_pve::api::storage::{self, Content, StorageStatus, Volume};
 use talmox_pve::api::task::{self, Filter, TaskEntry, TaskState};
 use talmox_pve::api::{access, node};
 use talmox_pve::config::VmConfig;
-use talmox_pve::id::{NodeName, Upid, VmId};
+use talmox_pve::id::{NodeName, Upid, VmId, VolumeId};
 use talmox_pve::{Client, PveError, Request};
 use tokio::task::JoinSet;
 
@@ -95,12 +95,12 @@ fn may_be_owned(desired: &Desired, guest: &Guest) -> bool {
 }
 
 fn templates(desired: &Desired, pve: &Pve) -> BTreeSet<VmId> {
-    let wanted: BTreeSet<&str> =
+    let expected: BTreeSet<&str> =
         desired.nodes.iter().filter_map(|node| node.template.as_deref()).collect();
     let is_wanted = |guest: &&Guest| {
         guest.template
-            && (guest.name.as_deref().is_some_and(|name| wanted.contains(name))
-                || wanted.contains(guest.vmid.to_string().as_str()))
+            && (guest.name.as_deref().is_some_and(|name| expected.contains(name))
+                || expected.contains(guest.vmid.to_string().as_str()))
     };
     pve.resources.guests.iter().filter(is_wanted).map(|guest| guest.vmid).collect()
 }
@@ -357,12 +357,18 @@ async fn details(desired: &Desired, client: &Client, pve: &mut Pve) {
         });
     }
     pve.contents = contents.join_all().await.into_iter().collect();
-    // Other files of a host that gets no new VM do not concern the plan.
+    // Other files of a host that gets no new VM do not concern the plan. The images concern a plan that replaces a node.
+    let images = desired.nodes.iter().flat_map(|node| [&node.image, &node.template_image]);
+    let images: Vec<VolumeId> =
+        images.flatten().map(|image| image.volume(&desired.image_storage)).collect();
     for ((host, _), files) in &mut pve.contents {
         if let Ok(files) = files
             && !image_hosts.contains(host)
         {
-            files.retain(|file| is_upload_of(desired, file.volid.file_name()));
+            let is_needed = |file: &Volume| {
+                images.contains(&file.volid) || is_upload_of(desired, file.volid.file_name())
+            };
+            files.retain(is_needed);
         }
     }
     pve.bridges = bridges.join_all().await.into_iter().collect();

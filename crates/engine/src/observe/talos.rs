@@ -106,7 +106,7 @@ pub(super) async fn probe_former_addresses(
     let mut unknown = vec![];
     for placed in places(desired, pve).nodes {
         let (node, VmPresence::Owned(found)) = (placed.node, &placed.state) else { continue };
-        let Contact::At(wanted) = node.contact else { continue };
+        let Contact::At(expected) = node.contact else { continue };
         let is_silent = matches!(nodes.get(&node.name), Some(TalosSeen::Nothing(_)));
         if !node.is_talos || !is_silent || !found.seen.is_running {
             continue;
@@ -116,18 +116,18 @@ pub(super) async fn probe_former_addresses(
             first = agent_address(client, &placed.own.vm, node).await;
         }
         match first {
-            Some(first) if first != wanted => {
+            Some(first) if first != expected => {
                 spawn(&mut looks, desired, node, first, access, Duration::MAX);
             }
             Some(_) => {}
-            None => unknown.push((node, wanted)),
+            None => unknown.push((node, expected)),
         }
     }
     if !unknown.is_empty() {
         let reported = former_address::reported(nodes, access, kube).await;
-        for (node, wanted) in unknown {
+        for (node, expected) in unknown {
             for address in reported.get(&node.name).into_iter().flatten().copied() {
-                if address != wanted
+                if address != expected
                     && is_global(address)
                     && former_address::is_machine_of(node, address, access).await
                 {
@@ -264,7 +264,7 @@ async fn look(
         // A node closes connections while it leaves maintenance mode.
         Verdict::Unclear(error) if error.may_pass() => TalosSeen::Mute(verdict.to_string()),
         Verdict::Maintenance(found) => maintenance(&found.machine, expected),
-        Verdict::Ours => match Client::new(address.clone(), &access.credentials, &settings) {
+        Verdict::OwnNode => match Client::new(address.clone(), &access.credentials, &settings) {
             Ok(client) => {
                 let found = Box::pin(configured(&client, is_control_plane, settings.clock)).await;
                 TalosSeen::OwnNode(Box::new(Configured { address: Some(at), ..found }))
@@ -277,7 +277,7 @@ async fn look(
         Verdict::OtherName { .. }
         | Verdict::Expired { .. }
         | Verdict::ClockSkew { .. }
-        | Verdict::RefusesUs(_) => TalosSeen::NoAccess(verdict.to_string()),
+        | Verdict::RejectsClient(_) => TalosSeen::NoAccess(verdict.to_string()),
     }
 }
 
@@ -372,7 +372,8 @@ async fn etcd(client: &Client, services: &[Service], clock: Clock) -> EtcdSeen {
     let Some(service) = services.iter().find(|service| service.id == "etcd") else {
         return EtcdSeen::Waiting;
     };
-    let ill = |reason, voters, is_leaderless| EtcdSeen::Ill { reason, voters, is_leaderless };
+    let unhealthy =
+        |reason, voters, is_leaderless| EtcdSeen::Unhealthy { reason, voters, is_leaderless };
     match service.state.as_str() {
         "Running" => match client.etcd_members().await {
             Ok(members) if service.is_fine() => {
@@ -380,14 +381,14 @@ async fn etcd(client: &Client, services: &[Service], clock: Clock) -> EtcdSeen {
             }
             Ok(members) => {
                 let voters = members.into_iter().filter(|one| !one.is_learner);
-                ill(service.describe(), voters.map(|one| one.hostname).collect(), false)
+                unhealthy(service.describe(), voters.map(|one| one.hostname).collect(), false)
             }
             // etcd runs but does not answer, because it is starting or has lost its quorum.
-            Err(error @ TalosError::Late { .. }) => ill(error.to_string(), vec![], false),
+            Err(error @ TalosError::Late { .. }) => unhealthy(error.to_string(), vec![], false),
             // Without a leader, etcd does not report its members.
-            Err(error) => ill(error.to_string(), vec![], is_leaderless(client, clock).await),
+            Err(error) => unhealthy(error.to_string(), vec![], is_leaderless(client, clock).await),
         },
-        "Failed" | "Finished" | "Stopping" => ill(service.describe(), vec![], false),
+        "Failed" | "Finished" | "Stopping" => unhealthy(service.describe(), vec![], false),
         _ => EtcdSeen::Waiting,
     }
 }

@@ -18,7 +18,7 @@ use super::vm_config::configs;
 /// Finds the foreign VMs with an address of this cluster. A VM that cannot be read, or whose agent does not answer, is omitted.
 pub(super) async fn search(desired: &Desired, client: &Client, pve: &mut Pve) {
     let nodes = desired.nodes.iter().flat_map(|node| node.addresses.iter().copied());
-    let wanted: BTreeSet<IpAddr> = nodes.chain(desired.vip).collect();
+    let expected: BTreeSet<IpAddr> = nodes.chain(desired.vip).collect();
     let own = places(desired, pve).nodes.into_iter();
     let own = own.filter(|placed| matches!(placed.state, VmPresence::Owned(_)));
     let own: BTreeSet<_> = own.map(|placed| placed.own.vm.vmid).collect();
@@ -37,7 +37,7 @@ pub(super) async fn search(desired: &Desired, client: &Client, pve: &mut Pve) {
         }
     }
     found.extend(agents.join_all().await.into_iter().flatten());
-    found.retain(|one| wanted.contains(&one.address));
+    found.retain(|one| expected.contains(&one.address));
     pve.addresses = found;
 }
 

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_counted() {
+    fn lines_that_do_not_fit_are_counted() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("calls");
         // A pipe that is not read yet blocks the writer, as a disk that hangs does.

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use super::requests::{StatusRequests, StatusSources, by_deadline};
 use super::{
     EtcdStatus, Known, KubernetesStatus, NodeRole, NodeStatus, Part, Status, Subject, TalosStatus,
-    Unreachable, VmState, VmStatus, authorities, drift,
+    Unreachable, VmState, VmStatus, authorities, drift_of_node, other_drift,
 };
 use crate::kube::NodeFacts;
 use crate::locate::locate;
@@ -61,7 +61,7 @@ pub async fn gather(
         )
     });
     let (proxmox, (kubernetes, registered), addressed) = answers.await;
-    let ProxmoxReport { guests, found, trouble, vms, nodes: located } = proxmox;
+    let ProxmoxReport { guests, found, problem, vms, nodes: located } = proxmox;
     let ObservedCluster { subjects, changes, health, errors, .. } = &found;
     let reports = in_order(addressed.into_iter().chain(located).collect());
     let parts = subjects.iter().zip(vms).zip(reports);
@@ -75,7 +75,7 @@ pub async fn gather(
             talos: report.talos,
             kubernetes: subject.is_talos.then(|| registered_as(&registered, subject)),
             etcd: report.etcd,
-            drift: drift(changes, |node| node == Some(&subject.name)),
+            drift: drift_of_node(changes, &subject.name),
         })
         .collect();
     let is_known = |name: &str| subjects.iter().any(|subject| subject.name == name);
@@ -86,7 +86,7 @@ pub async fn gather(
         nodes,
         // The clients were made from this bundle, so its authorities can be read.
         authorities: authorities(&sources.cluster.bundle).unwrap_or_default(),
-        drift: drift(changes, |node| node.is_none_or(|name| !is_known(name))),
+        drift: other_drift(changes, is_known),
         unknown_nodes: registered
             .get()
             .map(|nodes| nodes.iter().map(|node| node.name.clone()))
@@ -97,7 +97,7 @@ pub async fn gather(
         health: health.clone(),
         errors: errors.clone(),
     };
-    (status, trouble)
+    (status, problem)
 }
 
 /// Reports of the nodes for which `is_meant` returns true, with the index of each node. All requests are sent at the
@@ -153,7 +153,7 @@ struct ProxmoxReport {
     guests: Known<Vec<Guest>>,
     found: ObservedCluster,
     /// Reason why the cluster could not be observed. None if it was observed.
-    trouble: Option<String>,
+    problem: Option<String>,
     vms: Vec<VmState>,
     nodes: Vec<(usize, NodeReport)>,
 }
@@ -186,18 +186,18 @@ async fn proxmox(
     let (guests, observed) = tokio::select! {
         both = both => both,
         why = silence(requests, &answered) => {
-            let trouble = format!("the state of Proxmox was not observed: {why}");
-            (Known::Unknown(why), Err(trouble))
+            let problem = format!("the state of Proxmox was not observed: {why}");
+            (Known::Unknown(why), Err(problem))
         }
     };
-    let (found, trouble) = match observed {
+    let (found, problem) = match observed {
         Ok(found) => (found, None),
         Err(why) => (
             ObservedCluster { subjects: subjects.to_vec(), ..ObservedCluster::default() },
             Some(why),
         ),
     };
-    let none = trouble.as_deref().unwrap_or("there is no such VM");
+    let none = problem.as_deref().unwrap_or("there is no such VM");
     let mut asked = JoinSet::new();
     for (index, subject) in found.subjects.iter().enumerate() {
         let (guest, requests) = (guest_of(&guests, subject, none), Arc::clone(requests));
@@ -213,7 +213,7 @@ async fn proxmox(
     }
     let (vms, nodes) =
         tokio::join!(asked.join_all(), node_reports(&found.subjects, requests, is_unlocated));
-    ProxmoxReport { guests, found, trouble, vms: in_order(vms), nodes }
+    ProxmoxReport { guests, found, problem, vms: in_order(vms), nodes }
 }
 
 /// Returns the reason if Proxmox does not answer any request in time. Never returns if Proxmox answers. Its further answers
@@ -358,7 +358,7 @@ async fn talos(address: IpAddr, requests: &StatusRequests) -> Result<TalosStatus
     let access = &requests.cluster;
     let verdict = access.probe(address).await.map_err(|error| error.to_string())?;
     let (client, in_maintenance) = match verdict {
-        Verdict::Ours => (access.client(address).map_err(|error| error.to_string())?, false),
+        Verdict::OwnNode => (access.client(address).map_err(|error| error.to_string())?, false),
         Verdict::Maintenance(found) => (found.client, true),
         other => return Err(format!("{other}; {}", other.advice())),
     };
@@ -386,8 +386,9 @@ async fn stage(client: &Client) -> Result<String, TalosError> {
 async fn troubles(client: &Client) -> Result<Vec<String>, TalosError> {
     let services = client.services().await?;
     let is_over = |state: &str| matches!(state, "Finished" | "Skipped");
-    let ill = services.iter().filter(|service| !service.is_fine() && !is_over(&service.state));
-    Ok(ill.map(talmox_talos_api::client::Service::describe).collect())
+    let unhealthy =
+        services.iter().filter(|service| !service.is_fine() && !is_over(&service.state));
+    Ok(unhealthy.map(talmox_talos_api::client::Service::describe).collect())
 }
 
 async fn etcd(address: IpAddr, requests: &StatusRequests) -> Result<EtcdStatus, String> {

@@ -11,7 +11,8 @@ mod running;
 use serde::Serialize;
 use talmox_plan::desired::Contact;
 use talmox_plan::observed::CheckSeen;
-use talmox_plan::plan::{Change, Left, OwnVm};
+use talmox_plan::plan::show::drift_line;
+use talmox_plan::plan::{Change, OwnVm};
 use talmox_talos_config::pki::PkiError;
 use talmox_talos_config::secrets::{Bundle, CertificateAndKey};
 
@@ -123,19 +124,19 @@ pub fn authorities(bundle: &Bundle) -> Result<Vec<AuthorityLife>, PkiError> {
     all.into_iter().map(life).collect()
 }
 
-/// One line for each change of a plan whose node satisfies `is_meant`, with the class of the change. States that a plan only
-/// waits for are not drift.
-pub(crate) fn drift(changes: &[Change], is_meant: impl Fn(Option<&str>) -> bool) -> Vec<String> {
-    let about = |change: &&Change| is_meant(change.object.node());
-    let line = |change: &Change| {
-        let fields: Vec<&str> = change.fields.iter().map(|field| field.path.as_str()).collect();
-        let fields =
-            if fields.is_empty() { String::new() } else { format!(": {}", fields.join(", ")) };
-        let accepted = match (change.left, &change.note) {
-            (Some(Left::Ignored), Some(reason)) => format!(" (ignored: {reason})"),
-            _ => String::new(),
-        };
-        format!("{} {}{fields}{accepted}", change.class.as_str(), change.object)
-    };
-    changes.iter().filter(|change| !change.is_awaited_state()).filter(about).map(line).collect()
+/// One line for each change of a plan to an object of this node. States that a plan only waits for are not drift.
+pub(crate) fn drift_of_node(changes: &[Change], node: &str) -> Vec<String> {
+    let own = without_waits(changes).filter(|change| change.object.node() == Some(node));
+    own.map(|change| drift_line(change, true)).collect()
+}
+
+/// One line for each change of a plan to an object that belongs to no known node.
+pub(crate) fn other_drift(changes: &[Change], is_known: impl Fn(&str) -> bool) -> Vec<String> {
+    let others =
+        without_waits(changes).filter(|change| !change.object.node().is_some_and(&is_known));
+    others.map(|change| drift_line(change, false)).collect()
+}
+
+fn without_waits(changes: &[Change]) -> impl Iterator<Item = &Change> {
+    changes.iter().filter(|change| !change.is_awaited_state())
 }

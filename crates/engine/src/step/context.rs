@@ -104,23 +104,28 @@ impl StepContext {
         })
     }
 
-    /// Reports the reason why the step waits.
-    pub fn waits(&self, reason: impl Into<String>) {
-        let (step, reason) = (self.step.to_string(), reason.into());
+    /// Reports that the step waits for `what`, such as `Proxmox to answer`.
+    pub(super) fn waits_for(&self, what: impl Into<String>) {
+        self.report_wait(&format!("waiting for {}", what.into()));
+    }
+
+    /// Reports the line of a [`Wait`].
+    pub(super) fn report_wait(&self, line: &str) {
+        let (step, reason) = (self.step.to_string(), line.to_owned());
         self.last_wait.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&reason);
         *self.open_request.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.events.send(Event::StepWaits { step, reason });
     }
 
-    /// Runs `work`, which only reads, and reports `reason` meanwhile. This does not count as a wait: a step that made no change
+    /// Runs `work`, which only reads, and reports a wait for `what` meanwhile. This does not count as a wait: a step that made no change
     /// and did not wait has the result `already`.
     pub(super) async fn asks<T>(
         &self,
-        reason: impl Into<String>,
+        what: impl Into<String>,
         work: impl Future<Output = T>,
     ) -> Result<T, StepError> {
         let before = self.last_reason();
-        self.waits(reason);
+        self.waits_for(what);
         let answer = self.wait(work).await?;
         *self.last_wait.lock().unwrap_or_else(PoisonError::into_inner) = before;
         Ok(answer)
@@ -241,12 +246,16 @@ impl StepContext {
         Ok(())
     }
 
-    /// A wait for a condition of a node or of the cluster. Cancelling the run ends the wait.
-    pub(super) fn cancellable_wait(&self, deadline: impl Into<WaitDeadline>) -> Wait<'_> {
-        Wait::new(self.run.clock, deadline)
+    /// A wait for `what`, a condition of a node or of the cluster. Cancelling the run ends the wait.
+    pub(super) fn cancellable_wait(
+        &self,
+        deadline: impl Into<WaitDeadline>,
+        what: impl Into<String>,
+    ) -> Wait<'_> {
+        Wait::new(self.run.clock, deadline, what)
             .pausing(NODE_PAUSE)
             .cancelled_by(&self.cancel)
-            .reporting(move |reason| self.waits(reason))
+            .reporting(move |line| self.report_wait(line))
     }
 
     /// Runs a future that changes nothing, until the run is cancelled.
@@ -261,7 +270,7 @@ impl StepContext {
     /// Runs a future that reads the result of a change. Cancelling does not end it if a task may be running in Proxmox for this step.
     pub(super) async fn see<T>(&self, looking: impl Future<Output = T>) -> Result<T, StepError> {
         let given_up = async {
-            if self.has_begun() {
+            if self.has_started_task() {
                 std::future::pending::<()>().await;
             }
             self.cancel.cancelled().await;
@@ -274,11 +283,11 @@ impl StepContext {
     }
 
     /// Stores whether a task may be running in Proxmox for this step.
-    pub(super) fn set_begun(&self, has_begun: bool) {
-        self.has_task.store(has_begun, Ordering::Relaxed);
+    pub(super) fn set_started_task(&self, has_started_task: bool) {
+        self.has_task.store(has_started_task, Ordering::Relaxed);
     }
 
-    pub(super) fn has_begun(&self) -> bool {
+    pub(super) fn has_started_task(&self) -> bool {
         self.has_task.load(Ordering::Relaxed)
     }
 

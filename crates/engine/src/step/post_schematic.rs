@@ -5,8 +5,8 @@ use talmox_plan::plan::PostSchematic;
 use super::{Done, RunStep, StepCode, StepContext, StepError};
 use crate::factory;
 
-/// Reason that is shown during the wait.
-const FACTORY: &str = "waiting for the Image Factory to answer";
+/// The condition that the step waits for.
+const FACTORY: &str = "the Image Factory to answer";
 
 impl RunStep for PostSchematic {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
@@ -17,7 +17,7 @@ impl RunStep for PostSchematic {
         if known.map_err(|error| StepError::web(&doing, error))? {
             return Ok(Done::Already);
         }
-        context.waits(FACTORY);
+        context.waits_for(FACTORY);
         let answered = context
             .act(async {
                 let posted = factory::post_schematic(web, factory, yaml).await;

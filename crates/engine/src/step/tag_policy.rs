@@ -57,17 +57,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_answered_is_not_asked_again() {
+    fn an_answered_question_is_not_repeated() {
         let tags = |list: &[&str]| Tags::of(list);
-        let (none, ours) = (tags(&[]), tags(&["home", "talmox"]));
+        let (none, own) = (tags(&[]), tags(&["home", "talmox"]));
         let mut policy = TagPolicy::default();
-        assert_eq!(policy.judge(&none, &ours), TagVerdict::Unknown);
-        assert_eq!(policy.judge(&ours, &ours), TagVerdict::Allowed, "nothing changes");
-        policy.allow(&none, &ours);
+        assert_eq!(policy.judge(&none, &own), TagVerdict::Unknown);
+        assert_eq!(policy.judge(&own, &own), TagVerdict::Allowed, "nothing changes");
+        policy.allow(&none, &own);
         assert_eq!(policy.judge(&none, &tags(&["home"])), TagVerdict::Allowed);
         assert_eq!(policy.judge(&none, &tags(&["home", "gpu"])), TagVerdict::Unknown);
-        assert_eq!(policy.judge(&tags(&["golden"]), &ours), TagVerdict::Unknown, "golden goes");
-        policy.reject(&none, &ours, "no".to_owned());
+        assert_eq!(policy.judge(&tags(&["golden"]), &own), TagVerdict::Unknown, "golden goes");
+        policy.reject(&none, &own, "no".to_owned());
         let rejected = TagVerdict::Rejected { reason: "no".to_owned() };
         assert_eq!(policy.judge(&none, &tags(&["gpu", "home", "talmox"])), rejected);
         assert_eq!(policy.judge(&none, &tags(&["home"])), TagVerdict::Unknown);

@@ -83,6 +83,15 @@ pub(crate) fn notes(events: &[Stamped]) -> Vec<&str> {
     texts.collect()
 }
 
+/// Asserts that each line of a wait says what is awaited.
+pub(crate) fn assert_waits(events: &[Stamped]) {
+    for reason in waits(events) {
+        let line = reason.strip_prefix("booting: ").unwrap_or(reason);
+        let what = line.strip_prefix("waiting for ").unwrap_or_default();
+        assert!(!what.is_empty() && !what.starts_with("waiting"), "{reason:?}");
+    }
+}
+
 /// Reasons of all waits.
 pub(crate) fn waits(events: &[Stamped]) -> Vec<&str> {
     let texts = events.iter().filter_map(|event| match &event.what {

@@ -155,8 +155,8 @@ async fn add_ons_share_a_namespace_and_are_applied_in_order() {
     let one = ran.plan.steps.iter().find(|step| step.id.as_str() == "addon/one").unwrap();
     assert!(one.after.iter().any(|id| id.as_str() == "addon/two"), "{:?}", one.after);
     let kube = rig.kube_of(&rig.desired(&text));
-    let wanted = ["shop", "other"].map(str::to_owned).into_iter().collect();
-    let found: Vec<String> = kube.existing_namespaces(wanted).await.unwrap().into_iter().collect();
+    let desired = ["shop", "other"].map(str::to_owned).into_iter().collect();
+    let found: Vec<String> = kube.existing_namespaces(desired).await.unwrap().into_iter().collect();
     assert_eq!(found, ["shop"]);
     let noted = kube.noted().await.unwrap();
     let objects: Vec<String> = noted["one"].iter().map(ToString::to_string).collect();
@@ -184,7 +184,7 @@ async fn an_add_on_that_flux_manages_is_left_to_it_on_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_field_that_there_is_not_is_never_waited_for() {
+async fn an_unknown_field_is_never_waited_for() {
     let rig = Rig::start();
     let typo = with_shop("shop-typo.yaml");
     // Before the cluster exists, the plan cannot detect the mistake.
@@ -196,7 +196,7 @@ async fn a_field_that_there_is_not_is_never_waited_for() {
     assert!(!failures.contains("timed out after"), "{failures}");
     assert!(ran.waits().iter().all(|wait| !wait.contains("replicsa")), "{:?}", ran.waits());
 
-    let refused =
+    let rejected =
         |plan: &talmox_plan::plan::Plan| {
             let errors: Vec<String> = plan.errors().map(|error| error.message.clone()).collect();
             assert_eq!(errors.len(), 1, "{}", show::text(plan));
@@ -205,13 +205,13 @@ async fn a_field_that_there_is_not_is_never_waited_for() {
             ));
             assert!(errors[0].ends_with(why), "{errors:?}");
         };
-    refused(&rig.plan(&typo).await);
+    rejected(&rig.plan(&typo).await);
     rig.up(&with_shop("shop.yaml")).await.assert_done();
-    refused(&rig.plan(&typo).await);
+    rejected(&rig.plan(&typo).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_add_on_has_no_longer_is_seen_and_left_alone() {
+async fn objects_removed_from_an_add_on_are_reported_and_kept() {
     let rig = Rig::start();
     rig.up(&with_shop("shop.yaml")).await.assert_done();
     let smaller = rig.plan(&with_shop("shop-smaller.yaml")).await;
@@ -238,7 +238,7 @@ async fn what_an_add_on_has_no_longer_is_seen_and_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_without_a_network_is_not_well_until_an_add_on_brings_one() {
+async fn a_cluster_without_a_network_is_not_healthy_until_an_add_on_installs_one() {
     let rig = Rig::start();
     let bare = format!("{}{PAIR}", HEAD.replace("vip:", "cni: none, vip:"));
     rig.up(&bare).await.assert_done();
@@ -257,7 +257,7 @@ async fn a_cluster_without_a_network_is_not_well_until_an_add_on_brings_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shared_address_that_is_left_to_an_add_on_is_not_relied_on_until_it_answers() {
+async fn a_shared_address_held_by_an_add_on_is_not_used_until_it_answers() {
     let rig = Rig::start();
     let bare = format!("{}{PAIR}", HEAD.replace("vip:", "vip_by: kube-vip, vip:"));
     let leads_around = || -> Vec<bool> {

@@ -68,7 +68,7 @@ fn server(listener: TcpListener, bundle: &Bundle, subject: &str) -> JoinHandle<(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stranger_at_the_address_of_a_new_node_is_an_error() {
+async fn a_foreign_machine_at_the_address_of_a_new_node_is_an_error() {
     let rig = Rig::start();
     let used = |who: &str, port: u16| {
         vec![format!("cp-1: its address 10.0.0.11 is in use: {who} answers at port {port}")]
@@ -90,7 +90,7 @@ async fn a_stranger_at_the_address_of_a_new_node_is_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_virtual_address_must_be_free_and_then_the_clusters() {
+async fn the_shared_address_must_be_free_before_the_cluster_holds_it() {
     let rig = Rig::start();
     let listener = rig.listener("10.0.0.20", 6443).await;
     let foreign_machine = server(listener, &another_bundle(), "kube-apiserver");
@@ -103,11 +103,11 @@ async fn the_virtual_address_must_be_free_and_then_the_clusters() {
     foreign_machine.abort();
     foreign_machine.await.unwrap_err();
     // An expired certificate of this cluster still identifies this cluster.
-    let ours = server(rig.listener("10.0.0.20", 6443).await, &rig.bundle, "kube-apiserver");
+    let own_server = server(rig.listener("10.0.0.20", 6443).await, &rig.bundle, "kube-apiserver");
     let errors = rig.errors(&home()).await;
     assert!(errors.len() == 1 && errors[0].contains("of this cluster answers"), "{errors:?}");
-    ours.abort();
-    ours.await.unwrap_err();
+    own_server.abort();
+    own_server.await.unwrap_err();
     rig.up(&home()).await.assert_done();
     let plan = rig.plan(&home()).await;
     assert!(plan.is_empty() && plan.findings.is_empty(), "{}", show::text(&plan));

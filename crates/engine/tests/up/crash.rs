@@ -16,7 +16,7 @@ use talmox_talos_api::client::Payload;
 use talmox_talos_api::{Address, Client};
 use tokio::task::JoinSet;
 
-use super::lab_state::LabState;
+use super::lab_state::{LabState, VmState};
 use super::rig::{Rig, once};
 use super::test_cluster::TestCluster;
 
@@ -94,14 +94,14 @@ impl ReferenceRun {
         let rig = self.test_cluster.lab().await;
         match place {
             InterruptPoint::BeforeAct => {
-                self.cut_off(&rig, &step, Moment::BeforeAct, Cut::Crash).await
+                self.cut_off(&rig, &step, Moment::BeforeAct, Cut::Crash).await;
             }
             InterruptPoint::AfterAct => {
-                self.cut_off(&rig, &step, Moment::AfterAct, Cut::Crash).await
+                self.cut_off(&rig, &step, Moment::AfterAct, Cut::Crash).await;
             }
             InterruptPoint::Failed => self.cut_off(&rig, &step, Moment::BeforeAct, Cut::Fail).await,
             InterruptPoint::FailedAsItWaits => {
-                self.cut_off(&rig, &step, Moment::Begin, Cut::Fail).await
+                self.cut_off(&rig, &step, Moment::Begin, Cut::Fail).await;
             }
             InterruptPoint::WhileTaskRuns => {
                 let (task, time) = task_of(&step.action).unwrap();
@@ -184,27 +184,27 @@ async fn every_step(test_cluster: TestCluster, places: &[InterruptPoint], least:
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_before_a_step_acts() {
+async fn a_run_killed_before_a_step_acts_is_resumed() {
     every_step(TestCluster::usual(), &[InterruptPoint::BeforeAct], 25).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_after_a_step_acted() {
+async fn a_run_killed_after_a_step_acted_is_resumed() {
     every_step(TestCluster::usual(), &[InterruptPoint::AfterAct], 25).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_while_a_task_runs_on() {
+async fn a_run_killed_while_a_task_runs_is_resumed() {
     every_step(TestCluster::usual(), &[InterruptPoint::WhileTaskRuns], 16).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_while_a_step_waits() {
+async fn a_run_killed_while_a_step_waits_is_resumed() {
     every_step(TestCluster::usual(), &[InterruptPoint::AsItWaits], 7).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failed_once() {
+async fn a_run_that_failed_once_is_resumed() {
     every_step(
         TestCluster::usual(),
         &[InterruptPoint::Failed, InterruptPoint::FailedAsItWaits],
@@ -220,7 +220,7 @@ async fn clones_killed_before_or_after_a_step_acts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clones_killed_while_a_task_runs_on_or_a_step_waits() {
+async fn clones_killed_while_a_task_runs_or_a_step_waits() {
     every_step(
         TestCluster::clones(),
         &[InterruptPoint::WhileTaskRuns, InterruptPoint::AsItWaits],
@@ -246,7 +246,7 @@ async fn volumes_killed_before_or_after_a_step_acts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn volumes_killed_while_a_task_runs_on_or_a_step_waits() {
+async fn volumes_killed_while_a_task_runs_or_a_step_waits() {
     every_step(
         TestCluster::volumes(),
         &[InterruptPoint::WhileTaskRuns, InterruptPoint::AsItWaits],
@@ -268,7 +268,7 @@ async fn volumes_failed_once() {
 /// Talos accepts a second bootstrap as long as the etcd of the first one has not started, and stops that etcd. A run that was
 /// killed right after its request is visible only in the events of the node.
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_right_after_the_bootstrap_it_is_not_requested_again() {
+async fn a_run_killed_right_after_the_bootstrap_does_not_request_it_again() {
     let test_cluster = TestCluster::usual();
     let rig = test_cluster.lab().await;
     let when = When { talos: Some("Bootstrap".to_owned()), ..When::default() };
@@ -300,7 +300,7 @@ async fn killed_right_after_the_bootstrap_it_is_not_requested_again() {
 /// The list of all VMs is read while a VM is still being created and the token cannot see it. When talmox asks about its
 /// vmid, the VM is finished. It must not be created twice, and no other vmid may be used.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_finished_while_the_plan_is_made_is_not_made_again() {
+async fn objects_finished_during_planning_are_not_created_again() {
     for (test_cluster, made_by, task) in [
         (TestCluster::volumes(), "create", "qmcreate"),
         (TestCluster::clones(), "clone", "qmclone"),
@@ -313,6 +313,10 @@ async fn what_is_finished_while_the_plan_is_made_is_not_made_again() {
         let (hook, times) = once(&step, Moment::AfterAct, Cut::Crash);
         rig.up_with(&test_cluster.text, Some(hook)).await;
         assert_eq!(*times.lock().unwrap(), 1);
+        let is_own = |vmid: &&u32| **vmid >= 300;
+        let created = rig.vms().await;
+        let created: BTreeSet<u32> = created.keys().filter(is_own).copied().collect();
+        assert!(!created.is_empty());
         rig.lab.faults().clear();
         rig.inject_fault("GET", "/cluster/nextid", 3, FaultAction::Delay(Duration::from_secs(29)));
         let plan = rig.plan(&test_cluster.text).await;
@@ -322,8 +326,11 @@ async fn what_is_finished_while_the_plan_is_made_is_not_made_again() {
         assert!(!is_made_again, "{}", show::text(&plan));
         rig.up(&test_cluster.text).await.assert_done();
         let vms = rig.vms().await;
-        let own = vms.keys().filter(|vmid| **vmid >= 300).count();
-        assert_eq!(own, test_cluster.control_planes.len() + test_cluster.others.len(), "{vms:#?}");
-        assert_eq!(vms[&300].config["name"], "cp-1");
+        let own: BTreeSet<u32> = vms.keys().filter(is_own).copied().collect();
+        let expected = test_cluster.control_planes.len() + test_cluster.others.len();
+        assert_eq!(own.len(), expected, "{vms:#?}");
+        assert!(created.is_subset(&own), "{created:?} {own:?}");
+        let is_cp_1 = |vm: &&VmState| vm.config["name"] == "cp-1";
+        assert_eq!(vms.values().filter(is_cp_1).count(), 1, "{vms:#?}");
     }
 }

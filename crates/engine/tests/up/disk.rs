@@ -23,8 +23,8 @@ fn inventory(talos: &str, bus: &str, boot: &str) -> String {
 /// The device that is mounted at this path, and the bus path of its disk.
 async fn mounted(client: &Client, path: &str) -> (String, String) {
     let volumes = client.list(ResourceKind::VOLUME_STATUS).await.unwrap();
-    let target = |wanted: &str| {
-        volumes.iter().find(|one| one.text("mountSpec.targetPath").as_deref() == Some(wanted))
+    let target = |desired: &str| {
+        volumes.iter().find(|one| one.text("mountSpec.targetPath").as_deref() == Some(desired))
     };
     let volume = target(path).unwrap_or_else(|| panic!("{path}: {volumes:#?}"));
     let device = volume.text("parentLocation").unwrap();

@@ -54,7 +54,7 @@ async fn a_node_with_another_address_is_found_at_the_old_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_vm_without_its_marker_is_told_about_and_left_alone() {
+async fn a_vm_without_its_marker_is_reported_and_not_changed() {
     let rig = Rig::start();
     let text = pair();
     rig.up(&text).await.assert_done();
@@ -75,7 +75,7 @@ async fn a_vm_without_its_marker_is_told_about_and_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_and_a_card_that_somebody_added_are_seen() {
+async fn disks_and_cards_added_outside_talmox_are_reported() {
     let rig = Rig::start();
     let text = pair();
     rig.up(&text).await.assert_done();

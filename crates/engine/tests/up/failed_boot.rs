@@ -60,7 +60,7 @@ async fn a_machine_that_stalls_once_is_reset_and_comes_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_that_always_stalls_is_reset_twice_and_given_up() {
+async fn a_machine_that_always_stalls_is_reset_twice_and_then_fails() {
     let (rig, ran) = up("stall: true, times: always").await;
     let text = ran.failures();
     assert!(text.contains("wk-1 does not come up after 2 resets"), "{text}");
@@ -69,7 +69,7 @@ async fn a_machine_that_always_stalls_is_reset_twice_and_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_that_reboots_for_ever_is_given_up() {
+async fn a_machine_that_reboots_for_ever_fails() {
     let (rig, ran) = up("boot: true, crash: true, times: always").await;
     let text = ran.failures();
     assert!(text.contains("wk-1 does not come up"), "{text}");
@@ -78,7 +78,7 @@ async fn a_machine_that_reboots_for_ever_is_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_that_says_nothing_is_given_up() {
+async fn a_machine_without_output_fails() {
     let (rig, ran) = up("boot: true, freeze: true, times: always").await;
     let text = ran.failures();
     assert!(text.contains("wk-1 does not come up"), "{text}");

@@ -97,7 +97,7 @@ async fn tasks_that_a_host_could_not_start_are_retried() {
 
 /// Proxmox reserves the vmid of a new VM before it starts the task, and no token can release the vmid.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_create_that_a_host_could_not_start_leaves_a_locked_number_and_is_told() {
+async fn a_create_that_a_host_could_not_start_leaves_a_locked_vmid_and_is_reported() {
     for release in ["9.2", "8.4"] {
         let rig = Rig::of(LabOptions { release, ..LabOptions::default() });
         rig.inject_task_fault("qmcreate", FaultAction::Unstarted);
@@ -111,7 +111,7 @@ async fn a_create_that_a_host_could_not_start_leaves_a_locked_number_and_is_told
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_error_of_the_server_is_told_with_its_reason() {
+async fn a_server_error_is_reported_with_its_reason() {
     stops_with(&["create VM", "the moon is full"], |rig| {
         rig.inject_fault("POST", QEMU, 1, reject("the moon is full"));
     })
@@ -123,7 +123,7 @@ async fn an_error_of_the_server_is_told_with_its_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_done_though_the_answer_was_lost_is_not_done_twice() {
+async fn a_request_whose_answer_was_lost_is_not_repeated_if_it_was_done() {
     for (method, path) in [
         ("POST", QEMU.to_owned()),
         ("PUT", format!("{QEMU}/*/config")),
@@ -137,7 +137,7 @@ async fn what_was_done_though_the_answer_was_lost_is_not_done_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn locks_are_waited_out() {
+async fn steps_wait_for_locks() {
     survives(|rig| {
         rig.inject_fault("PUT", &format!("{QEMU}/*/config"), 2, FaultAction::LostLock);
         rig.inject_fault("POST", &format!("{QEMU}/*/status/start"), 2, FaultAction::LostLock);
@@ -147,7 +147,7 @@ async fn locks_are_waited_out() {
 
 /// A request that fails because of a lock is retried more often than other requests, until the deadline of the step.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_is_held_for_long_is_waited_out_and_named() {
+async fn a_lock_that_is_held_for_long_is_waited_for_and_named() {
     const TIMES: u64 = 14;
     let ran = survives(|rig| {
         let when = When {
@@ -181,7 +181,7 @@ async fn a_call_that_is_never_answered_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_task_is_told_with_the_end_of_its_log() {
+async fn a_failed_task_is_reported_with_the_end_of_its_log() {
     for task in ["qmcreate", "qmstart"] {
         let fail = FaultAction::Fail { percent: 40, message: "the disk is on fire".to_owned() };
         stops_with(&["the disk is on fire"], |rig| rig.inject_task_fault(task, fail.clone())).await;
@@ -207,7 +207,7 @@ fn on(host: &str, text: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_goes_down_is_named_and_gone_on_with_later() {
+async fn a_host_that_goes_down_is_named_and_the_run_is_resumed_later() {
     for (host, words, hint) in [
         ("pve2", "the host pve2 is down or unreachable", "hint: bring the host up"),
         ("pve1", "Proxmox does not answer", "hint: the host at `proxmox.endpoint` is down"),
@@ -232,7 +232,7 @@ async fn a_host_that_goes_down_is_named_and_gone_on_with_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_whose_host_goes_down_are_told_with_it() {
+async fn nodes_are_reported_with_the_host_that_goes_down() {
     let rig = Rig::start();
     let short_timeouts = on("pve2", &short_timeouts());
     // The first node has its config by then, and stops with its host.
@@ -257,7 +257,7 @@ async fn nodes_whose_host_goes_down_are_told_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_host_left_half_made_is_for_people_and_named() {
+async fn a_partly_created_vm_is_named_and_not_changed() {
     let rig = Rig::start();
     let lasts = Some(Duration::from_mins(2));
     rig.inject_task_fault("qmcreate", FaultAction::Down { host: "pve1".to_owned(), lasts });
@@ -285,7 +285,7 @@ async fn what_a_host_left_half_made_is_for_people_and_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_is_taken_away_is_named() {
+async fn a_deleted_token_is_named() {
     let mut rig = Rig::start();
     let revoke = FaultAction::Revoke { token: "talmox@pve!ci".to_owned() };
     rig.inject_fault("POST", &format!("{QEMU}/*/status/start"), 1, revoke);
@@ -317,7 +317,7 @@ async fn a_full_storage_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_that_leads_nowhere_is_told_as_the_time_that_does_not_come() {
+async fn a_wrong_gateway_is_reported_as_missing_time_sync() {
     let rig = Rig::start();
     let lost = short_timeouts().replace("gateway: 10.0.0.1,", "gateway: 10.0.0.254,");
     let ran = rig.up(&lost).await;
@@ -365,7 +365,7 @@ async fn nothing_is_sent_to_an_impostor() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_control_plane_that_vanished_is_never_a_reason_for_a_second_bootstrap() {
+async fn a_lost_control_plane_never_causes_a_second_bootstrap() {
     let rig = Rig::start();
     let text = home();
     rig.up(&text).await.assert_done();
@@ -388,7 +388,7 @@ async fn a_control_plane_that_vanished_is_never_a_reason_for_a_second_bootstrap(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn control_planes_that_are_off_are_asked_before_a_bootstrap() {
+async fn stopped_control_planes_are_queried_before_a_bootstrap() {
     let rig = Rig::start();
     let text = home();
     rig.up(&text).await.assert_done();
@@ -410,7 +410,7 @@ async fn control_planes_that_are_off_are_asked_before_a_bootstrap() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_lost_its_control_plane_is_begun_anew_only_on_purpose() {
+async fn a_cluster_that_lost_its_control_plane_is_created_again_only_on_request() {
     let rig = Rig::start();
     rig.up(&pair()).await.assert_done();
     rig.delete_vm(300).await;

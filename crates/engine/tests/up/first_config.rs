@@ -134,7 +134,7 @@ async fn up_through_a_relay(rig: &mut Rig, text: &str) -> (CompletedRun, Relay) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_on_the_way_reads_no_config_that_comes_on_a_volume() {
+async fn a_machine_between_talmox_and_a_node_cannot_read_a_config_on_a_volume() {
     let mut rig = Rig::start();
     let (ran, relay) = up_through_a_relay(&mut rig, &with_short_timeouts(&by_volume())).await;
     assert!(!ran.outcome.is_done(), "the relay proves nothing");
@@ -147,7 +147,7 @@ async fn a_machine_on_the_way_reads_no_config_that_comes_on_a_volume() {
 
 /// The relay can steal secrets if the boot way allows it, and the plan warns of that.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_on_the_way_reads_a_config_that_is_sent_to_maintenance_mode() {
+async fn a_machine_between_talmox_and_a_node_can_read_a_config_sent_in_maintenance_mode() {
     let mut rig = Rig::start();
     let (ran, relay) = up_through_a_relay(&mut rig, &with_short_timeouts(&pair())).await;
     assert!(relay.stolen(&rig.bundle) >= 5, "{}\n{}", relay.stolen(&rig.bundle), ran.failures());
@@ -172,7 +172,7 @@ async fn a_machine_in_maintenance_mode_gets_no_config_that_is_on_a_volume() {
 
 /// `boot:` concerns only the first boot. For clusters of earlier releases, which had another default, there is nothing to do.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_was_created_by_cloudinit_is_left_as_it_is() {
+async fn a_cluster_that_was_created_by_cloudinit_is_not_changed() {
     let rig = Rig::start();
     rig.up(&pair()).await.assert_done();
     let before = rig.vms().await;
@@ -275,7 +275,7 @@ async fn a_replacement_that_ends_early_leaves_no_config_on_the_storage() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_protected_vm_loses_its_volume_too() {
+async fn the_volume_of_a_protected_vm_is_deleted() {
     let rig = Rig::start();
     let text = by_volume().replace("ip: 10.0.0.21", "protection: true, ip: 10.0.0.21");
     rig.up(&text).await.assert_done();

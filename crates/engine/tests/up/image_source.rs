@@ -33,7 +33,7 @@ impl Rig {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_factory_is_asked_only_where_something_is_to_be_made() {
+async fn the_factory_is_queried_only_if_something_must_be_created() {
     let rig = Rig::start();
     let findings = rig.findings_offline(&pair()).await;
     let words = "error[source-unreachable]: https://factory.talos.dev: the Image Factory cannot be queried: cannot connect";

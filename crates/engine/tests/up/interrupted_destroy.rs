@@ -76,27 +76,27 @@ async fn every_step(place: InterruptPoint) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_end_that_was_killed_before_a_step_acts() {
+async fn a_destroy_killed_before_a_step_acts_is_resumed() {
     Box::pin(every_step(InterruptPoint::BeforeAct)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_end_that_was_killed_after_a_step_acted() {
+async fn a_destroy_killed_after_a_step_acted_is_resumed() {
     Box::pin(every_step(InterruptPoint::AfterAct)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_end_that_was_killed_while_a_task_runs_on() {
+async fn a_destroy_killed_while_a_task_runs_is_resumed() {
     Box::pin(every_step(InterruptPoint::WhileTaskRuns)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_end_that_failed_once() {
+async fn a_destroy_that_failed_once_is_resumed() {
     Box::pin(every_step(InterruptPoint::Failed)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_may_see_nothing_is_told_so() {
+async fn a_token_that_may_see_nothing_is_reported() {
     let blind = ("VM.Allocate, VM.Audit,", "VM.Allocate,".to_owned());
     let rig = Rig::of(LabOptions { with: vec![blind], ..LabOptions::default() });
     let plan = rig.destroy_plan(&pair(), DestroyOptions::default()).await;

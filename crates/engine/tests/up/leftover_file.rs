@@ -34,7 +34,7 @@ fn on_both_hosts() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn images_go_from_all_hosts_with_the_cluster() {
+async fn images_are_deleted_from_all_hosts_with_the_cluster() {
     let rig = tidy();
     let text = on_both_hosts();
     rig.up(&text).await.assert_done();
@@ -51,7 +51,7 @@ async fn images_go_from_all_hosts_with_the_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_may_not_be_deleted_or_is_not_ours_is_kept_and_told() {
+async fn files_that_are_foreign_or_cannot_be_deleted_are_kept_and_reported() {
     let rig = Rig::start();
     let text = on_both_hosts();
     rig.up(&text).await.assert_done();

@@ -10,7 +10,7 @@ use super::rig::Rig;
 const CONTROL_PLANES: [&str; 3] = ["cp-1", "cp-2", "cp-3"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_comes_up_and_is_as_the_inventory_says() {
+async fn a_cluster_is_created_as_the_inventory_describes_it() {
     let rig = Rig::start();
     let text = home();
     let ran = rig.up(&text).await;
@@ -60,14 +60,14 @@ async fn a_cluster_comes_up_and_is_as_the_inventory_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_destroyed_comes_again_as_it_was() {
+async fn a_destroyed_cluster_is_created_again_unchanged() {
     let rig = Rig::start();
     let text = home();
     rig.up(&text).await.assert_done();
     let before = rig.lab_state(&text).await;
     rig.destroy(&text).await.assert_done();
     let left = rig.vms().await;
-    assert_eq!(left.keys().copied().collect::<Vec<_>>(), [100], "only what is not ours is left");
+    assert_eq!(left.keys().copied().collect::<Vec<_>>(), [100], "only the foreign VM is left");
     assert_eq!(left[&100], before.vms[&100]);
     assert!(rig.destroy(&text).await.plan.steps.is_empty());
 

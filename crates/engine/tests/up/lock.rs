@@ -88,7 +88,7 @@ pub(super) async fn run_with(rig: &Rig, text: &str, fence: Fence) -> CompletedRu
 
 /// The control planes of the two folders are in different orders. Without a lock, each run would bootstrap its own first one.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_runs_from_two_folders_one_runs_and_the_other_is_told_who() {
+async fn of_two_runs_from_two_folders_one_runs_and_the_other_names_it() {
     let rig = Rig::start();
     let reordered = format!(
         "{HEAD}\ncontrolplane:\n  - {{name: cp-3, ip: 10.0.0.13}}\n  - {{name: cp-1, ip: 10.0.0.11}}\n  \
@@ -96,9 +96,9 @@ async fn of_two_runs_from_two_folders_one_runs_and_the_other_is_told_who() {
     );
     let (one, other) = (home(), reordered);
     let (first, second) = tokio::join!(take_beside(&rig, "laptop"), take_beside(&rig, "desktop"));
-    let (lock, refused, host, text) = match (first, second) {
-        (Ok(lock), Err(refused)) => (lock, refused, "laptop", one),
-        (Err(refused), Ok(lock)) => (lock, refused, "desktop", other),
+    let (lock, rejected, host, text) = match (first, second) {
+        (Ok(lock), Err(rejected)) => (lock, rejected, "laptop", one),
+        (Err(rejected), Ok(lock)) => (lock, rejected, "desktop", other),
         both => panic!("{both:?}"),
     };
     run_with(&rig, &text, lock.fence()).await.assert_done();
@@ -106,14 +106,14 @@ async fn of_two_runs_from_two_folders_one_runs_and_the_other_is_told_who() {
     let who = format!(
         "the cluster is in use by `talmox up` of home by somebody@{host} (process 4711, since 2026-11-17T04:20:00Z)"
     );
-    assert_eq!(refused.to_string(), who);
+    assert_eq!(rejected.to_string(), who);
     assert_eq!(rig.lab.etcd_clusters(), 1);
     assert_eq!(pools(&rig).await, Vec::<String>::new(), "nothing is left behind");
 }
 
 /// Many runs find the same dead run at the same time, and one of them takes its lock over.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_lock_is_taken_over_by_one_of_many() {
+async fn a_dead_lock_is_taken_over_by_one_of_several_runs() {
     const HOSTS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
     let rig = Rig::start();
     drop(cluster_lock::take(request(&rig, "dead", LIVING)).await.unwrap());
@@ -122,11 +122,11 @@ async fn a_dead_lock_is_taken_over_by_one_of_many() {
         takes.spawn(cluster_lock::take(knowing(request(&rig, host, LIVING), "dead")));
     }
     let taken = takes.join_all().await;
-    let (held, refused): (Vec<_>, Vec<_>) = taken.into_iter().partition(Result::is_ok);
-    assert_eq!((held.len(), refused.len()), (1, HOSTS.len() - 1), "{refused:?}");
+    let (held, rejected): (Vec<_>, Vec<_>) = taken.into_iter().partition(Result::is_ok);
+    assert_eq!((held.len(), rejected.len()), (1, HOSTS.len() - 1), "{rejected:?}");
     let lock: ClusterLock = held.into_iter().next().unwrap().unwrap();
-    for refused in refused {
-        assert!(matches!(refused, Err(TakeError::Held(_))), "{refused:?}");
+    for rejected in rejected {
+        assert!(matches!(rejected, Err(TakeError::Held(_))), "{rejected:?}");
     }
     assert_eq!(pools(&rig).await, [lock.pool()]);
     lock.release().await.unwrap();
@@ -134,7 +134,7 @@ async fn a_dead_lock_is_taken_over_by_one_of_many() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_without_a_sign_of_life_is_taken_over_after_its_lease_and_not_before() {
+async fn a_lock_without_renewal_is_taken_over_after_its_lease_and_not_before() {
     let rig = Rig::start();
     let silent = cluster_lock::take(request(&rig, "silent", SHORT)).await.unwrap();
     let clock = Clock::real();
@@ -157,8 +157,8 @@ async fn a_lock_that_is_renewed_is_never_taken_over() {
     let rig = Rig::start();
     let lock = cluster_lock::take(request(&rig, "living", LIVING)).await.unwrap();
     let patient = Lease { renew: Duration::from_millis(500), ..LIVING };
-    let refused = cluster_lock::take(request(&rig, "other", patient)).await.unwrap_err();
-    assert!(matches!(refused, TakeError::Held(_)), "{refused:?}");
+    let rejected = cluster_lock::take(request(&rig, "other", patient)).await.unwrap_err();
+    assert!(matches!(rejected, TakeError::Held(_)), "{rejected:?}");
     lock.fence().check().await.unwrap();
 }
 
@@ -200,17 +200,17 @@ async fn a_run_that_loses_its_lock_stops_before_its_next_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_of_an_unknown_kind_is_left_alone() {
+async fn a_lock_of_an_unknown_kind_is_not_changed() {
     let rig = Rig::start();
     cluster_lock::take(request(&rig, "laptop", SHORT)).await.unwrap().release().await.unwrap();
     let locked = cluster_lock::take(request(&rig, "laptop", SHORT)).await.unwrap();
     let pool = locked.pool().parse().unwrap();
     let admin = rig.client(ADMIN);
     admin.send(&pool::set_comment(&pool, "do not touch, maintenance")).await.unwrap();
-    let refused = cluster_lock::take(request(&rig, "other", SHORT)).await.unwrap_err();
+    let rejected = cluster_lock::take(request(&rig, "other", SHORT)).await.unwrap_err();
     assert!(
-        matches!(&refused, TakeError::Unreadable { pool } if *pool == locked.pool()),
-        "{refused:?}"
+        matches!(&rejected, TakeError::Unreadable { pool } if *pool == locked.pool()),
+        "{rejected:?}"
     );
     let lost = locked.fence().check_now().await.unwrap_err();
     assert!(matches!(&lost, Unconfirmed::Lost(LockLost::Replaced(_))), "{lost:?}");
@@ -222,12 +222,12 @@ async fn a_lock_of_an_unknown_kind_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_without_the_right_is_told_so_and_nothing_is_taken() {
+async fn a_token_without_the_right_is_reported_and_takes_no_lock() {
     for release in ["9.2", "8.4"] {
         let with = vec![("Pool.Allocate, Pool.Audit]", "Pool.Audit]".to_owned())];
         let rig = Rig::of(LabOptions { release, with, ..LabOptions::default() });
-        let refused = cluster_lock::take(request(&rig, "laptop", SHORT)).await.unwrap_err();
-        assert!(matches!(refused, TakeError::Forbidden(_)), "{refused:?}");
+        let rejected = cluster_lock::take(request(&rig, "laptop", SHORT)).await.unwrap_err();
+        assert!(matches!(rejected, TakeError::Forbidden(_)), "{rejected:?}");
         assert_eq!(pools(&rig).await, Vec::<String>::new());
     }
 }

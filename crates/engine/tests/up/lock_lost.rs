@@ -59,8 +59,8 @@ async fn a_run_whose_lock_was_broken_never_holds_it_again() {
     let shown = cluster_lock::held(&rig.client(rig.token), &key(&rig)).await.unwrap();
     let unlock = cluster_lock::take_over(production(&rig, "unlock"), &shown).await.unwrap();
     // No third run can start while the first one may still make a change.
-    let refused = take_beside(&rig, "next").await.unwrap_err();
-    assert!(matches!(&refused, TakeError::Held(by) if by.host == "unlock"), "{refused:?}");
+    let rejected = take_beside(&rig, "next").await.unwrap_err();
+    assert!(matches!(&rejected, TakeError::Held(by) if by.host == "unlock"), "{rejected:?}");
     unlock.release().await.unwrap();
     let next = take(&rig, "next").await;
     Clock::real().sleep(Lease::default().fresh).await;
@@ -85,7 +85,7 @@ async fn a_run_whose_lock_was_broken_never_holds_it_again() {
 /// A run is suspended for longer than its lease. Meanwhile a second run takes the lock over and ends, and a third run
 /// takes the lock.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_suspended_run_leaves_the_lock_of_a_later_run_alone() {
+async fn a_suspended_run_does_not_change_the_lock_of_a_later_run() {
     for is_checked in [true, false] {
         let rig = Rig::start();
         let suspended = take(&rig, "suspended").await;

@@ -33,8 +33,8 @@ async fn held(rig: &Rig) -> Vec<HeldLock> {
 async fn a_lock_of_an_older_build_excludes_other_runs_until_its_lease_ends() {
     let rig = Rig::start();
     let old = forge(&rig, "7").await;
-    let refused = take_beside(&rig, "desktop").await.unwrap_err();
-    assert!(matches!(&refused, TakeError::Held(by) if by.host == "laptop"), "{refused:?}");
+    let rejected = take_beside(&rig, "desktop").await.unwrap_err();
+    assert!(matches!(&rejected, TakeError::Held(by) if by.host == "laptop"), "{rejected:?}");
     assert_eq!(pools(&rig).await, [old]);
     let clock = Clock::real();
     let start = clock.moment();
@@ -53,10 +53,10 @@ async fn a_lock_with_a_forged_number_or_name_is_unreadable_and_can_be_removed() 
         let rig = Rig::start();
         let forged = forge(&rig, name).await;
         let request = knowing(request(&rig, "desktop", SHORT), "laptop");
-        let refused = cluster_lock::take(request.clone()).await.unwrap_err();
+        let rejected = cluster_lock::take(request.clone()).await.unwrap_err();
         assert!(
-            matches!(&refused, TakeError::Unreadable { pool } if *pool == forged),
-            "{name}: {refused:?}"
+            matches!(&rejected, TakeError::Unreadable { pool } if *pool == forged),
+            "{name}: {rejected:?}"
         );
         assert_eq!(pools(&rig).await, [forged], "{name}");
         let shown = held(&rig).await;
@@ -92,7 +92,7 @@ async fn a_lock_that_was_taken_since_it_was_shown_is_not_removed() {
     first.release().await.unwrap();
     let second = cluster_lock::take(request(&rig, "second", SHORT)).await.unwrap();
     let unlock = LockRequest { judge: Arc::new(|_| Life::Alive), ..request(&rig, "unlock", SHORT) };
-    let refused = cluster_lock::take_over(unlock, &shown).await.unwrap_err();
-    assert!(matches!(&refused, TakeError::Held(by) if by.host == "second"), "{refused:?}");
+    let rejected = cluster_lock::take_over(unlock, &shown).await.unwrap_err();
+    assert!(matches!(&rejected, TakeError::Held(by) if by.host == "second"), "{rejected:?}");
     assert_eq!(pools(&rig).await, [second.pool()]);
 }

@@ -25,7 +25,7 @@ async fn plan_text_with(rig: &Rig, words: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn etcd_without_a_majority_is_named_before_anything_is_made() {
+async fn etcd_without_a_majority_is_reported_before_anything_is_created() {
     let rig = Rig::start();
     rig.up(&home()).await.assert_done();
     rig.delete_vm(300).await;

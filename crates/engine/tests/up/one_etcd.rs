@@ -158,7 +158,7 @@ async fn carry_out(
 ) -> String {
     if plan.errors().next().is_some() || plan.open_changes().next().is_some() {
         let errors = plan.errors().map(|error| error.message.clone());
-        return format!("refused by the plan: {}", errors.collect::<Vec<_>>().join("; "));
+        return format!("rejected by the plan: {}", errors.collect::<Vec<_>>().join("; "));
     }
     let mut context = rig.context(&inventory.text(), cut);
     witnesses.prepare(&mut plan, &mut context, &inventory.addresses());

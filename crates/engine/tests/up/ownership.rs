@@ -72,7 +72,7 @@ async fn a_foreign_vm_with_the_vmid_of_a_node_is_not_touched() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_vmid_of_the_inventory_that_a_foreign_vm_has_is_an_error() {
+async fn a_foreign_vm_with_a_vmid_of_the_inventory_is_an_error() {
     let rig = with_vm(300, "precious");
     let before = rig.vms().await;
     let text = pair().replace("ip: 10.0.0.11", "ip: 10.0.0.11, vmid: 300");
@@ -86,7 +86,7 @@ async fn a_vmid_of_the_inventory_that_a_foreign_vm_has_is_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_vm_of_the_same_name_is_left_alone() {
+async fn a_vm_of_the_same_name_is_not_changed() {
     let rig = with_vm(250, "cp-1");
     let before = rig.vms().await[&250].clone();
     rig.up(&pair()).await.assert_done();
@@ -99,13 +99,13 @@ async fn a_vm_of_the_same_name_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_clusters_of_one_name_never_meet() {
+async fn two_clusters_of_one_name_do_not_affect_each_other() {
     let mut rig = Rig::start();
     let first = home();
     rig.up(&first).await.assert_done();
     let before = rig.lab_state(&first).await;
     // The second cluster has the same names of cluster and nodes, other addresses and other secrets.
-    let ours = std::mem::replace(&mut rig.bundle, another_bundle());
+    let own_bundle = std::mem::replace(&mut rig.bundle, another_bundle());
     let second = pair()
         .replace("10.0.0.11", "10.0.0.111")
         .replace("10.0.0.21", "10.0.0.121")
@@ -116,13 +116,13 @@ async fn two_clusters_of_one_name_never_meet() {
     let again = rig.plan(&second).await;
     assert!(again.is_empty(), "{}", show::text(&again));
     rig.destroy(&second).await.assert_done();
-    rig.bundle = ours;
+    rig.bundle = own_bundle;
     assert_eq!(rig.lab_state(&first).await, before);
 }
 
 /// A user copied an inventory with its secrets, and changed all names, vmids and addresses in it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_of_an_inventory_with_its_secrets_neither_joins_nor_ends_the_first() {
+async fn a_copied_inventory_with_its_secrets_neither_joins_nor_destroys_the_first_cluster() {
     let rig = Rig::start();
     rig.up(&pair()).await.assert_done();
     let before = rig.vms().await;
@@ -197,7 +197,7 @@ fn marker(cluster_id: &str, node: &str, stage: Stage) -> Marker {
 /// The inventory sets the vmid, and the VM with that vmid is like an owned VM except for one property. One difference is
 /// enough to make it a foreign VM.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_ours_but_for_one_thing_is_not_ours() {
+async fn a_vm_that_differs_in_one_identifier_is_foreign() {
     let id = bundle().cluster.id;
     let (other, own) = (another_bundle().cluster.id, SmbiosUuid::of(&id, "cp-1").to_string());
     let text = pair().replace("ip: 10.0.0.11", "ip: 10.0.0.11, vmid: 300");
@@ -262,7 +262,7 @@ async fn a_copied_inventory_destroys_no_vm_without_tags_and_notes() {
 
 /// A user cloned an owned VM with its notes. Proxmox gave the clone another UUID.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_of_a_vm_of_ours_is_not_ours() {
+async fn a_copy_of_an_owned_vm_is_foreign() {
     let rig = Rig::start();
     rig.up(&pair()).await.assert_done();
     let clone = CloneVm {
@@ -288,7 +288,7 @@ async fn a_copy_of_a_vm_of_ours_is_not_ours() {
 
 /// The notes are changed right after the VM was stopped, before it is deleted.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_marker_that_goes_before_the_delete_saves_the_vm() {
+async fn a_vm_whose_marker_is_removed_before_the_delete_is_kept() {
     let rig = Arc::new(Rig::start());
     rig.up(&pair()).await.assert_done();
     let (desired, changed) = (rig.desired(&pair()), Arc::new(AtomicBool::default()));
@@ -316,7 +316,7 @@ async fn a_marker_that_goes_before_the_delete_saves_the_vm() {
 
 /// A VM without its marker and its tags is not owned, and no second VM is created for its node.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_vm_that_lost_its_marker_is_not_doubled() {
+async fn a_vm_that_lost_its_marker_is_not_created_a_second_time() {
     let rig = Rig::start();
     rig.up(&pair()).await.assert_done();
     for is_running in [true, false] {
@@ -335,7 +335,7 @@ async fn a_vm_that_lost_its_marker_is_not_doubled() {
 
 /// The node of the VM is no longer in the inventory, and users changed everything but the marker of the VM.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_removed_node_is_known_by_its_marker_alone() {
+async fn a_removed_node_is_recognised_by_its_marker_alone() {
     let rig = Rig::start();
     rig.up(&pair()).await.assert_done();
     rig.disguise("pve1", 303).await;
@@ -355,7 +355,7 @@ async fn a_removed_node_is_known_by_its_marker_alone() {
 
 /// A user removes a VM from the pool. A token that has rights only on the pool cannot see the VM any more.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_vm_out_of_the_pool_is_not_doubled_and_keeps_the_secrets() {
+async fn a_vm_outside_the_pool_is_not_created_a_second_time_and_keeps_the_secrets() {
     let rig = Rig::start();
     rig.up(&pair()).await.assert_done();
     // The VM is stopped, because a running VM would be found by its address.
@@ -378,7 +378,7 @@ async fn a_vm_out_of_the_pool_is_not_doubled_and_keeps_the_secrets() {
 
 /// There is no pool to search, and the login can see every VM.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_vm_of_another_name_is_not_doubled_without_a_pool() {
+async fn a_renamed_vm_is_not_created_a_second_time_without_a_pool() {
     let mut rig = Rig::start();
     rig.token = ADMIN;
     let text = pair().replace("pool: talos, ", "");
@@ -402,7 +402,7 @@ async fn a_vm_of_another_name_is_not_doubled_without_a_pool() {
 
 /// A VM on a host that is down cannot be read, and nothing else shows that it is an owned VM.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_vm_of_another_name_on_a_host_that_is_down_is_not_doubled() {
+async fn a_renamed_vm_on_a_host_that_is_down_is_not_created_a_second_time() {
     let rig = Rig::start();
     let text = pair().replace("ip: 10.0.0.21", "ip: 10.0.0.21, host: pve2");
     rig.up(&text).await.assert_done();
@@ -424,7 +424,7 @@ async fn a_vm_of_another_name_on_a_host_that_is_down_is_not_doubled() {
 
 /// The inventory sets the vmids of the nodes. VMs on a host that is down are reported, and the other VMs are found.
 #[tokio::test(flavor = "multi_thread")]
-async fn vms_on_a_host_that_is_down_are_named_and_hold_up_the_end() {
+async fn vms_on_a_host_that_is_down_are_named_and_delay_the_destroy() {
     let rig = Rig::start();
     let text = pair().replace("ip: 10.0.0.21", "ip: 10.0.0.21, host: pve2, vmid: 303");
     rig.up(&text).await.assert_done();

@@ -61,7 +61,7 @@ async fn deploy(rig: &Rig, kube: &KubeClient, needed: u32) {
     let manifests = read_manifests("app.yaml", &app(needed)).unwrap();
     let wait = || {
         let clock = rig.lab.clock();
-        Wait::new(clock, clock.deadline(Duration::from_mins(30)))
+        Wait::new(clock, clock.deadline(Duration::from_mins(30)), "the API server")
     };
     kube.apply(&manifests, &mut wait()).await.unwrap();
     kube.await_rollout(&manifests, &mut wait()).await.unwrap();

@@ -7,7 +7,7 @@ use super::rig::Rig;
 use super::test_cluster::TestCluster;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn proxmox_is_not_asked_more_than_it_must_be() {
+async fn proxmox_gets_no_unnecessary_requests() {
     let rig = Rig::start();
     rig.up(&home()).await.assert_done();
     let fresh = rig.recorded_requests();
@@ -24,7 +24,7 @@ async fn proxmox_is_not_asked_more_than_it_must_be() {
 /// run may not have waited for that. Only the agents of the youngest machines are queried, within the limit of requests,
 /// because their answers are enough for the older machines.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_machines_of_another_system_a_few_are_asked_unless_one_is_silent() {
+async fn few_machines_of_another_system_are_queried_unless_one_is_silent() {
     let test_cluster = TestCluster::many_others();
     let rig = test_cluster.lab().await;
     rig.up(&test_cluster.text).await.assert_done();

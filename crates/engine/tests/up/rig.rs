@@ -338,6 +338,7 @@ impl Rig {
             all.push(event);
         }
         let Ok(outcome) = outcome else { panic!("it hangs:\n{}", event_lines(&all)) };
+        common::assert_waits(&all);
         CompletedRun { plan, outcome, events: all }
     }
 

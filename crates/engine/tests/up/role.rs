@@ -52,7 +52,7 @@ pub(crate) fn assert_sound(plan: &Plan) {
 
 /// With the commands that are printed for a token without rights, the plan has no errors and can be carried out.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_plan_prints_gives_all_that_it_lacks() {
+async fn the_commands_of_a_plan_grant_all_missing_rights() {
     let with_device = pair().replace("ip: 10.0.0.21", &format!("ip: 10.0.0.21, {DEVICE}"));
     let without_pool = pair().replace("pool: talos, ", "");
     for release in RELEASES {
@@ -190,7 +190,7 @@ async fn the_lines_for_a_new_token_show_no_error_and_end_with_its_secret() {
 
 /// On a busy machine an answer may come too late, which must not matter for the commands.
 #[tokio::test(flavor = "multi_thread")]
-async fn lines_are_carried_out_however_late_the_answers_are() {
+async fn late_answers_do_not_prevent_the_commands() {
     let rig = Rig::of(bare("9.2"));
     for (method, path) in [("POST", "/access/roles"), ("PUT", "/access/acl")] {
         rig.inject_fault(method, path, 2, FaultAction::TimedOut);

@@ -53,7 +53,7 @@ async fn all_come_up(seed: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_slow_disk_holds_nobody_else_up() {
+async fn one_slow_disk_does_not_delay_other_nodes() {
     let mut running = JoinSet::new();
     for seed in SEEDS {
         running.spawn(the_others_come_up(seed));
@@ -62,7 +62,7 @@ async fn one_slow_disk_holds_nobody_else_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_with_one_slow_disk_comes_up_in_the_end() {
+async fn a_cluster_with_one_slow_disk_becomes_healthy() {
     let mut running = JoinSet::new();
     for seed in SEEDS {
         running.spawn(all_come_up(seed));

@@ -33,7 +33,7 @@ async fn until_unready(rig: &Rig, text: &str, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_node_object_of_a_machine_that_is_gone_is_deleted_with_consent() {
+async fn the_node_object_of_a_deleted_machine_is_deleted_with_consent() {
     let rig = Rig::start();
     let small = format!("{HEAD}{NODES}");
     let large = format!("{small}  - {{name: wk-2, ip: 10.0.0.22, vmid: {WK_2}}}\n");

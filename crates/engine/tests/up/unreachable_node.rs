@@ -9,7 +9,7 @@ use super::inventory::{home, pair, short_timeouts, with_short_timeouts};
 use super::rig::Rig;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_closed_way_to_a_cluster_resets_and_makes_nothing() {
+async fn an_unreachable_cluster_is_neither_reset_nor_created() {
     let mut rig = Rig::start();
     let text = with_short_timeouts(&home());
     rig.up(&home()).await.assert_done();
@@ -31,7 +31,7 @@ async fn a_closed_way_to_a_cluster_resets_and_makes_nothing() {
     let ran = rig.up(&text).await;
     let failures = ran.failures();
     assert!(failures.contains("cp-2 does not come up: nothing answers"), "{failures}");
-    assert!(!failures.contains("cp-1"), "it is not even begun with: {failures}");
+    assert!(!failures.contains("cp-1"), "no step of it starts: {failures}");
     assert_eq!(rig.vms().await.len(), before - 1, "nothing is made");
     assert_eq!(resets(&rig).await, 0);
 
@@ -74,7 +74,7 @@ async fn a_fresh_clone_that_cannot_reach_its_nodes_resets_stops_and_creates_noth
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kubeconfig_leads_to_the_shared_address_once_that_answers() {
+async fn a_kubeconfig_names_the_shared_address_as_soon_as_it_answers() {
     let mut rig = Rig::start();
     rig.closed = &["10.0.0.20"];
     let ran = rig.up(&short_timeouts()).await;

@@ -36,7 +36,7 @@ fn assert_nothing_is_made(plan: &Plan, nodes: &[&str], vm: &str) {
 
 /// The control planes are on a host that is down. The inventory is edited: other vmids, on the host that is up.
 #[tokio::test(flavor = "multi_thread")]
-async fn control_planes_on_a_host_that_is_down_are_not_doubled() {
+async fn control_planes_on_a_host_that_is_down_are_not_created_a_second_time() {
     let rig = Rig::start();
     rig.up(&control_planes_with(&home(), ["host: pve2"; 3])).await.assert_done();
     let before = rig.guests().await.len();
@@ -91,7 +91,7 @@ async fn renamed_control_planes_do_not_become_a_second_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_on_a_host_that_is_down_is_not_doubled() {
+async fn a_worker_on_a_host_that_is_down_is_not_created_a_second_time() {
     let rig = Rig::start();
     rig.up(&pair().replace("ip: 10.0.0.21", "ip: 10.0.0.21, host: pve2")).await.assert_done();
     rig.lose("pve2").await;

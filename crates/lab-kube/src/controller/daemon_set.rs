@@ -44,12 +44,12 @@ fn reconcile(state: &mut State, set: &Value, nodes: &[Arc<Value>]) {
     let is_wanted = |node: &&Arc<Value>| {
         pod::matches_node(spec, node) && !pod::has_untolerated_taint(node, &tolerations)
     };
-    let wanted: Vec<&str> = nodes.iter().filter(is_wanted).map(|node| name(node)).collect();
+    let desired: Vec<&str> = nodes.iter().filter(is_wanted).map(|node| name(node)).collect();
     if !object::is_being_deleted(set) {
         let is_there = |pods: &[Arc<Value>], node: &str| {
             pods.iter().any(|pod| text(pod, "/spec/nodeName") == node)
         };
-        for node in &wanted {
+        for node in &desired {
             if !is_there(&pods, node) {
                 let metadata = json!({
                     "generateName": format!("{}-", name(set)),
@@ -73,14 +73,14 @@ fn reconcile(state: &mut State, set: &Value, nodes: &[Arc<Value>]) {
         }
     }
     pods.retain(|pod| {
-        !object::is_being_deleted(pod) && wanted.contains(&text(pod, "/spec/nodeName"))
+        !object::is_being_deleted(pod) && desired.contains(&text(pod, "/spec/nodeName"))
     });
     let ready = pods.iter().filter(|pod| pod::is_ready(pod)).count();
     let updated = pods.iter().filter(|pod| label(pod, HASH) == Some(hash.as_str())).count();
     state.change(ID, namespace(set), name(set), |set| {
         let observed = set["metadata"]["generation"].clone();
         set["status"] = json!({
-            "desiredNumberScheduled": wanted.len(),
+            "desiredNumberScheduled": desired.len(),
             "currentNumberScheduled": pods.len(),
             "numberMisscheduled": 0,
             "numberReady": ready,
@@ -88,8 +88,8 @@ fn reconcile(state: &mut State, set: &Value, nodes: &[Arc<Value>]) {
             "updatedNumberScheduled": updated,
             "observedGeneration": observed,
         });
-        if ready < wanted.len() {
-            set["status"]["numberUnavailable"] = (wanted.len() - ready).into();
+        if ready < desired.len() {
+            set["status"]["numberUnavailable"] = (desired.len() - ready).into();
         }
     });
 }

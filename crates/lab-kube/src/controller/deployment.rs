@@ -39,21 +39,21 @@ fn roll(state: &mut State, deployment: &Value) {
     let old: Vec<&Arc<Value>> = all.iter().filter(is_old).collect();
     let newest = all.iter().map(|set| revision(set)).max().unwrap_or_default();
     let replicas = |set: &Value| number(set, "/spec/replicas").unwrap_or_default();
-    let wanted = number(deployment, "/spec/replicas").unwrap_or(1);
+    let desired = number(deployment, "/spec/replicas").unwrap_or(1);
     let strategy = &deployment["spec"]["strategy"];
     let is_recreate = strategy["type"] == "Recreate";
     let (surge, missing) = if is_recreate {
-        (0, wanted)
+        (0, desired)
     } else {
         let limits = &strategy["rollingUpdate"];
-        let surge = pod::share(&limits["maxSurge"], wanted, true);
-        let missing = pod::share(&limits["maxUnavailable"], wanted, false);
+        let surge = pod::share(&limits["maxSurge"], desired, true);
+        let missing = pod::share(&limits["maxUnavailable"], desired, false);
         (surge, if surge + missing == 0 { 1 } else { missing })
     };
     let old_total: u64 = old.iter().map(|set| replicas(set)).sum();
     let old_pods: usize = old.iter().map(|set| pod::owned(state, set).len()).sum();
-    let room = (wanted + surge).saturating_sub(old_total);
-    let aim = if is_recreate && old_pods > 0 { 0 } else { room.min(wanted) };
+    let room = (desired + surge).saturating_sub(old_total);
+    let aim = if is_recreate && old_pods > 0 { 0 } else { room.min(desired) };
     let (new_replicas, new_ready) = match new {
         None => {
             make_set(state, deployment, aim, newest + 1);
@@ -61,7 +61,7 @@ fn roll(state: &mut State, deployment: &Value) {
         }
         Some(set) => {
             let now = replicas(set);
-            let aim = if now > wanted { wanted } else { aim.max(now.min(wanted)) };
+            let aim = if now > desired { desired } else { aim.max(now.min(desired)) };
             scale(state, set, aim);
             if revision(set) < newest {
                 mark(state, SETS, set, newest + 1);
@@ -75,7 +75,7 @@ fn roll(state: &mut State, deployment: &Value) {
     // as many may be deleted as `maxUnavailable` allows.
     let old_ready: u64 =
         old.iter().filter_map(|set| number(set, "/status/availableReplicas")).sum();
-    let least = wanted.saturating_sub(missing);
+    let least = desired.saturating_sub(missing);
     let mut spare = (old_ready + new_ready.min(new_replicas)).saturating_sub(least)
         + old_total.saturating_sub(old_ready);
     for set in &old {
@@ -89,11 +89,11 @@ fn roll(state: &mut State, deployment: &Value) {
 /// Finds the ReplicaSet of the deployment's template. The comparison ignores the order of fields, because a rollback may write
 /// the fields in another order.
 fn set_of_template<'s>(deployment: &Value, sets: &'s [Arc<Value>]) -> Option<&'s Arc<Value>> {
-    let wanted = &deployment["spec"]["template"];
+    let desired = &deployment["spec"]["template"];
     sets.iter().find(|set| {
         let mut template = set["spec"]["template"].clone();
         object::entry(&mut template["metadata"], "labels").shift_remove(HASH);
-        template == *wanted
+        template == *desired
     })
 }
 
@@ -153,10 +153,10 @@ fn write_status(state: &mut State, deployment: &Value) {
     let new = set_of_template(deployment, &all);
     let updated = new.and_then(|set| number(set, "/status/replicas")).unwrap_or_default();
     let (total, available) = (sum("/status/replicas"), sum("/status/availableReplicas"));
-    let wanted = number(deployment, "/spec/replicas").unwrap_or(1);
+    let desired = number(deployment, "/spec/replicas").unwrap_or(1);
     let limits = &deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"];
-    let least = wanted.saturating_sub(pod::share(limits, wanted, false));
-    let is_done = updated == wanted && total == wanted && available == wanted;
+    let least = desired.saturating_sub(pod::share(limits, desired, false));
+    let is_done = updated == desired && total == desired && available == desired;
     let set_name = new.map(|set| name(set).to_owned()).unwrap_or_default();
     let failure = all.iter().find_map(|set| object::condition(set, "ReplicaFailure").cloned());
     let now = state.timestamp();
@@ -169,7 +169,7 @@ fn write_status(state: &mut State, deployment: &Value) {
             ("updatedReplicas", updated),
             ("readyReplicas", available),
             ("availableReplicas", available),
-            ("unavailableReplicas", wanted.max(total).saturating_sub(available)),
+            ("unavailableReplicas", desired.max(total).saturating_sub(available)),
         ] {
             if count > 0 {
                 status[key] = count.into();

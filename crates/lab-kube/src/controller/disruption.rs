@@ -29,13 +29,13 @@ pub(crate) fn broken_since(state: &State, revision: u64) -> Vec<BrokenBudget> {
         for budget in state.in_namespace(ID, namespace(before)) {
             let now = Budget::of(state, budget);
             let is_selected = Selector::of_object(&budget["spec"]["selector"]).matches(before);
-            if is_selected && now.healthy < now.wanted {
+            if is_selected && now.healthy < now.desired {
                 broken.push(BrokenBudget {
                     namespace: namespace(budget).to_owned(),
                     budget: name(budget).to_owned(),
                     pod: name(before).to_owned(),
                     healthy: now.healthy,
-                    required: now.wanted,
+                    required: now.desired,
                 });
             }
         }
@@ -46,7 +46,7 @@ pub(crate) fn broken_since(state: &State, revision: u64) -> Vec<BrokenBudget> {
 struct Budget {
     expected: u64,
     healthy: u64,
-    wanted: u64,
+    desired: u64,
 }
 
 impl Budget {
@@ -66,22 +66,22 @@ impl Budget {
             scales.values().sum()
         };
         let healthy = selected.iter().filter(|pod| pod::is_ready(pod)).count() as u64;
-        let wanted = match (spec.get("minAvailable"), spec.get("maxUnavailable")) {
+        let desired = match (spec.get("minAvailable"), spec.get("maxUnavailable")) {
             (Some(least), _) => pod::share(least, expected, true),
             (None, Some(most)) => expected.saturating_sub(pod::share(most, expected, true)),
             (None, None) => 0,
         };
-        Self { expected, healthy, wanted }
+        Self { expected, healthy, desired }
     }
 
     fn allowed(&self) -> u64 {
-        self.healthy.saturating_sub(self.wanted)
+        self.healthy.saturating_sub(self.desired)
     }
 
     /// Whether the budget permits the eviction of a pod. A pod that is not ready may be evicted if the budget is met, or if the
     /// policy is `AlwaysAllow`.
     fn permits(&self, is_ready: bool, policy: &str) -> bool {
-        let is_met = self.wanted > 0 && self.healthy >= self.wanted;
+        let is_met = self.desired > 0 && self.healthy >= self.desired;
         let is_ignored = !is_ready && (policy == "AlwaysAllow" || is_met);
         is_ignored || self.allowed() > 0
     }
@@ -122,7 +122,7 @@ pub(crate) fn check(state: &State, pod: &Arc<Value>) -> Result<(), Failure> {
     if now.permits(pod::is_ready(pod), policy) {
         return Ok(());
     }
-    Err(Failure::disruption_budget(name(budget), now.healthy, now.wanted))
+    Err(Failure::disruption_budget(name(budget), now.healthy, now.desired))
 }
 
 pub(super) fn pass(state: &mut State) {
@@ -135,7 +135,7 @@ pub(super) fn pass(state: &mut State) {
             budget["status"] = json!({
                 "expectedPods": now.expected,
                 "currentHealthy": now.healthy,
-                "desiredHealthy": now.wanted,
+                "desiredHealthy": now.desired,
                 "disruptionsAllowed": now.allowed(),
                 "observedGeneration": observed,
                 "conditions": conditions.unwrap_or_else(|| json!([])),
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn pods_that_are_not_ready_count_while_a_budget_is_not_met() {
-        let budget = |healthy, wanted| Budget { expected: 3, healthy, wanted };
+        let budget = |healthy, desired| Budget { expected: 3, healthy, desired };
         assert!(budget(3, 2).permits(true, ""));
         assert!(!budget(2, 2).permits(true, ""));
         assert!(budget(2, 2).permits(false, ""));

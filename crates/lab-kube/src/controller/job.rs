@@ -25,10 +25,10 @@ fn reconcile(state: &mut State, job: &Value) {
         |phase: &str| pods.iter().filter(|pod| text(pod, "/status/phase") == phase).count() as u64;
     let (succeeded, failed) = (ended("Succeeded"), ended("Failed"));
     let active = pods.iter().filter(|pod| pod::is_active(pod)).count() as u64;
-    let wanted = number(job, "/spec/completions").unwrap_or(1);
+    let desired = number(job, "/spec/completions").unwrap_or(1);
     let at_once = number(job, "/spec/parallelism").unwrap_or(1);
     let is_suspended = object::flag(job, "/spec/suspend");
-    let more = wanted.saturating_sub(succeeded).min(at_once).saturating_sub(active);
+    let more = desired.saturating_sub(succeeded).min(at_once).saturating_sub(active);
     let mut made = 0;
     for _ in 0..(if is_suspended { 0 } else { more }) {
         let metadata = json!({
@@ -55,7 +55,7 @@ fn reconcile(state: &mut State, job: &Value) {
         status.insert("active".to_owned(), (active + made).into());
         status.insert("succeeded".to_owned(), succeeded.into());
         status.insert("failed".to_owned(), failed.into());
-        if succeeded >= wanted {
+        if succeeded >= desired {
             status.insert("completionTime".to_owned(), now.as_str().into());
             status.insert("active".to_owned(), 0.into());
             let message = "Reached expected number of succeeded pods";

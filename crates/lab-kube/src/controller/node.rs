@@ -56,22 +56,22 @@ fn taint(state: &mut State, node: &str) {
     let now = state.timestamp();
     state.change("nodes", "", node, |node| {
         let ready = object::condition(node, "Ready").map(|ready| text(ready, "/status"));
-        let wanted: &[(&str, &str)] = match ready {
+        let desired: &[(&str, &str)] = match ready {
             Some("True") => &[],
             Some("Unknown") => &[(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")],
             _ => &[(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")],
         };
-        let mut wanted = wanted.to_vec();
+        let mut desired = desired.to_vec();
         if flag(node, "/spec/unschedulable") {
-            wanted.push((UNSCHEDULABLE, "NoSchedule"));
+            desired.push((UNSCHEDULABLE, "NoSchedule"));
         }
         let is_wanted = |taint: &Value| {
-            wanted.iter().any(|(key, effect)| taint["key"] == *key && taint["effect"] == *effect)
+            desired.iter().any(|(key, effect)| taint["key"] == *key && taint["effect"] == *effect)
         };
-        let ours = [NOT_READY, UNREACHABLE, UNSCHEDULABLE];
+        let managed = [NOT_READY, UNREACHABLE, UNSCHEDULABLE];
         let mut taints = list(node, "/spec/taints").to_vec();
-        taints.retain(|taint| !ours.contains(&text(taint, "/key")) || is_wanted(taint));
-        for (key, effect) in wanted {
+        taints.retain(|taint| !managed.contains(&text(taint, "/key")) || is_wanted(taint));
+        for (key, effect) in desired {
             if !taints.iter().any(|taint| taint["key"] == key && taint["effect"] == effect) {
                 taints.push(json!({"key": key, "effect": effect, "timeAdded": now}));
             }

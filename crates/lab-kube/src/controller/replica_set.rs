@@ -20,11 +20,11 @@ pub(super) fn pass(state: &mut State) {
 fn reconcile(state: &mut State, set: &Value) {
     let mut pods = pod::owned(state, set);
     pods.retain(|pod| pod::is_active(pod));
-    let wanted = usize::try_from(number(set, "/spec/replicas").unwrap_or(1)).unwrap_or(usize::MAX);
+    let desired = usize::try_from(number(set, "/spec/replicas").unwrap_or(1)).unwrap_or(usize::MAX);
     let mut failure = None;
     if !object::is_being_deleted(set) {
         let prefix = format!("{}-", name(set));
-        for _ in pods.len()..wanted {
+        for _ in pods.len()..desired {
             let new = pod::from_template(set, &json!({"generateName": prefix}));
             match state.create_inside("pods", new) {
                 Ok(made) => pods.push(made),
@@ -36,12 +36,12 @@ fn reconcile(state: &mut State, set: &Value) {
                 }
             }
         }
-        // Surplus pods are deleted from the end of this order: pods that are not ready first, then the newest.
+        // Extra pods are deleted from the end of this order: pods that are not ready first, then the newest.
         pods.sort_by_key(|pod| {
             (!pod::is_ready(pod), object::text(pod, "/metadata/creationTimestamp").to_owned())
         });
-        for surplus in pods.split_off(wanted.min(pods.len())) {
-            state.delete_inside("pods", namespace(&surplus), name(&surplus)).ok();
+        for extra in pods.split_off(desired.min(pods.len())) {
+            state.delete_inside("pods", namespace(&extra), name(&extra)).ok();
         }
     }
     write_status(state, set, &pods, failure.as_ref());

@@ -24,11 +24,11 @@ fn revision(set: &Value) -> String {
 
 /// Creates, deletes or replaces one pod, if a change is needed.
 fn step(state: &mut State, set: &Value) {
-    let wanted = number(set, "/spec/replicas").unwrap_or(1);
+    let desired = number(set, "/spec/replicas").unwrap_or(1);
     let is_parallel = set["spec"]["podManagementPolicy"] == "Parallel";
     let revision = revision(set);
     let prefix = format!("{}-", name(set));
-    for ordinal in 0..wanted {
+    for ordinal in 0..desired {
         let pod_name = format!("{prefix}{ordinal}");
         let existing = state.get("pods", namespace(set), &pod_name).cloned();
         if existing.is_none() {
@@ -59,11 +59,11 @@ fn step(state: &mut State, set: &Value) {
     if pods.iter().any(|pod| object::is_being_deleted(pod)) {
         return;
     }
-    let surplus = pods.iter().find(|pod| ordinal(pod) >= wanted);
+    let extra = pods.iter().find(|pod| ordinal(pod) >= desired);
     let outdated = pods.iter().find(|pod| {
         label(pod, HASH) != Some(&revision) && set["spec"]["updateStrategy"]["type"] != "OnDelete"
     });
-    if let Some(next) = surplus.or(outdated) {
+    if let Some(next) = extra.or(outdated) {
         state.delete_inside("pods", namespace(next), name(next)).ok();
     }
 }

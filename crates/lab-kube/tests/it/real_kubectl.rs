@@ -25,8 +25,8 @@ impl Kubectl {
         let version = Command::new(&program).args(["version", "--client"]).output();
         if !version.is_ok_and(|version| version.status.success()) {
             assert!(named.is_none(), "{VARIABLE} names {}, which does not work", program.display());
-            let skipped = b"SKIPPED: kubectl is not installed\n";
-            std::io::Write::write_all(&mut std::io::stderr(), skipped).unwrap();
+            let skipped = format!("SKIPPED: {VARIABLE} is not set, and kubectl is not installed\n");
+            std::io::Write::write_all(&mut std::io::stderr(), skipped.as_bytes()).unwrap();
             return None;
         }
         let folder = TempDir::new().unwrap();

@@ -128,6 +128,7 @@ fn first_member(node: &Node, revision: u64) -> Result<Member, Status> {
         peer,
         is_learner: false,
         is_up: false,
+        boot: 0,
         serves_clients: false,
         defragmented: revision,
     })

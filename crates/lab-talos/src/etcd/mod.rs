@@ -64,6 +64,9 @@ pub(crate) struct Member {
     /// Whether the etcd process runs.
     #[serde(skip)]
     pub(crate) is_up: bool,
+    /// Boot of the node in which the etcd process was started last.
+    #[serde(skip)]
+    pub(crate) boot: u64,
     /// Whether the member has had a leader since its process started. Before that, etcd accepts connections of clients but
     /// answers no calls.
     #[serde(skip)]

@@ -221,6 +221,7 @@ impl EtcdNode<'_> {
                 peer,
                 is_learner: true,
                 is_up: false,
+                boot: 0,
                 serves_clients: false,
                 defragmented: cluster.store.revision(),
             };
@@ -242,7 +243,7 @@ impl EtcdNode<'_> {
 
     /// Runs as a member, until the member is removed from the cluster.
     async fn serve(&self, membership: Membership) {
-        let running = RunningMember::start(self.simulation, membership, self.vmid);
+        let running = RunningMember::start(self.simulation, membership, self.vmid, self.boot);
         self.enter(ServiceState::Running, &service::started(SERVICE, self.vmid));
         if self.faults().disk_is_full {
             self.simulation.change(|talos| talos.raise_alarm(membership));
@@ -347,10 +348,11 @@ impl EtcdNode<'_> {
 struct RunningMember {
     simulation: Arc<Simulation>,
     membership: Membership,
+    boot: u64,
 }
 
 impl RunningMember {
-    fn start(simulation: &Arc<Simulation>, membership: Membership, vmid: u32) -> Self {
+    fn start(simulation: &Arc<Simulation>, membership: Membership, vmid: u32, boot: u64) -> Self {
         simulation.change(|talos| {
             let node = talos.nodes.get(&vmid);
             let name = node.map(|node| node.hostname().to_owned()).unwrap_or_default();
@@ -360,16 +362,19 @@ impl RunningMember {
                 own.vmid = vmid;
                 own.peer = peer.unwrap_or(own.peer);
                 own.is_up = true;
+                own.boot = boot;
             }
         });
-        Self { simulation: Arc::clone(simulation), membership }
+        Self { simulation: Arc::clone(simulation), membership, boot }
     }
 }
 
 impl Drop for RunningMember {
     fn drop(&mut self) {
         self.simulation.change(|talos| {
-            if let Some(own) = member(talos, self.membership) {
+            // The process of an earlier boot may be dropped after that of the next boot was started.
+            let own = member(talos, self.membership).filter(|own| own.boot == self.boot);
+            if let Some(own) = own {
                 own.is_up = false;
                 own.serves_clients = false;
             }
@@ -391,4 +396,30 @@ pub(crate) fn update_peer(simulation: &Simulation, vmid: u32, boot: u64) {
 
 fn member(talos: &mut TalosState, membership: Membership) -> Option<&mut Member> {
     talos.etcds.get_mut(&membership.cluster)?.members.get_mut(&membership.member)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_bench::Bench;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_end_of_an_earlier_boot_does_not_stop_the_process_of_the_next_boot() {
+        let bench = Bench::new();
+        let boot = bench.start_control_plane(11);
+        crate::etcd::bootstrap(&bench.simulation, 11, boot, None).unwrap();
+        bench.until_healthy(11, SERVICE).await;
+        let membership = bench.simulation.look(|talos| talos.nodes[&11].etcd).unwrap();
+        let is_up = || {
+            bench
+                .simulation
+                .look(|talos| talos.etcds[&membership.cluster].members[&membership.member].is_up)
+        };
+        let earlier = RunningMember::start(&bench.simulation, membership, 11, boot + 1);
+        let next = RunningMember::start(&bench.simulation, membership, 11, boot + 2);
+        drop(earlier);
+        assert!(is_up());
+        drop(next);
+        assert!(!is_up());
+    }
 }

@@ -66,8 +66,9 @@ pub(super) fn apply(store: &KubeStore, node: &str, spec: &NodeSpec) {
         let owned = self::owned(node, OWNED_TAINTS);
         let key = |taint: &Value| text(taint, "/key").to_owned();
         let mut wanted = list(node, "/spec/taints").to_vec();
-        let is_ours = |taint: &Value| taints.iter().any(|ours| key(ours) == key(taint));
-        wanted.retain(|taint| !owned.contains(&key(taint)) && !is_ours(taint));
+        let is_configured =
+            |taint: &Value| taints.iter().any(|configured| key(configured) == key(taint));
+        wanted.retain(|taint| !owned.contains(&key(taint)) && !is_configured(taint));
         wanted.extend(taints.iter().cloned());
         let spec = object::entry(node, "spec");
         if wanted.is_empty() {

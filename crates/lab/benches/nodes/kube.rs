@@ -68,11 +68,11 @@ impl Kube {
             nodes,
             control_plane_pods: pods["items"].as_array()?.iter().map(pod).collect(),
             kube_proxy: Some(Replicas {
-                wanted: count(&proxy["status"]["desiredNumberScheduled"]),
+                desired: count(&proxy["status"]["desiredNumberScheduled"]),
                 ready: count(&proxy["status"]["numberReady"]),
             }),
             core_dns: Some(Replicas {
-                wanted: count(&dns["spec"]["replicas"]),
+                desired: count(&dns["spec"]["replicas"]),
                 ready: count(&dns["status"]["readyReplicas"]),
             }),
         })

@@ -1,5 +1,5 @@
 //! Tests of the Proxmox client against the lab, with and without faults.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod behaviour;
 mod cluster;

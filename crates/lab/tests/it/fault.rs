@@ -91,7 +91,7 @@ fn a_delayed_call_continues_after_the_client_disconnects() {
         }
         std::thread::park_timeout(Duration::from_millis(10));
     }
-    panic!("the work did not go on");
+    panic!("the work did not continue");
 }
 
 #[test]

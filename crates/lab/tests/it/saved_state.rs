@@ -118,7 +118,7 @@ fn a_new_address_is_added_to_the_certificate() {
     let elsewhere = || Settings { listen: "127.0.0.7:0".parse().unwrap(), ..kept(folder.path()) };
     let second = TestLab::start(elsewhere());
     assert_ne!(second.pve.fingerprint, fingerprint);
-    assert_eq!(authority(&second), known, "clients that trust the authority go on trusting");
+    assert_eq!(authority(&second), known, "clients still trust the authority");
     assert!(second.pve.url.contains("127.0.0.7"), "{}", second.pve.url);
     assert_eq!(second.get("/version").status, 200);
     let fingerprint = second.pve.fingerprint.clone();

@@ -162,11 +162,9 @@ fn builtin(cluster: &Cluster, addon: &Addon, out: &mut Findings) {
     if known.is_network && (is_by_talos || network.kube_proxy.get() == Some(&true)) {
         let message =
             format!("`{}` replaces the pod network and the kube-proxy of Talos", name.value);
-        out.push(
-            Diagnostic::error(Code::Conflict, message)
-                .at(name.span)
-                .hint("set `network: {cni: none, kube_proxy: false}`"),
-        );
+        out.push(Diagnostic::error(Code::Conflict, message).at(name.span).hint(
+            "remove `cni: flannel` and `kube_proxy: true` from `network:`; the add-on sets both",
+        ));
     }
 }
 

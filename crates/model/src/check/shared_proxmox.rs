@@ -100,11 +100,11 @@ fn clashes(cluster: &Cluster, neighbour: &Neighbour<'_>, out: &mut Findings) {
     for (identity, span, node) in all_identities(other) {
         theirs.entry(identity).or_insert((span, node));
     }
-    for (identity, span, ours) in all_identities(cluster) {
+    for (identity, span, own) in all_identities(cluster) {
         let Some((their_span, whose)) = theirs.get(&identity) else {
             continue;
         };
-        let ours = match (&identity, ours) {
+        let own = match (&identity, own) {
             (Identity::Address(address), None) => format!("the VIP {address}"),
             (_, node) => format!("{identity} of `{}`", node.unwrap_or_default()),
         };
@@ -115,7 +115,7 @@ fn clashes(cluster: &Cluster, neighbour: &Neighbour<'_>, out: &mut Findings) {
         out.push(
             Diagnostic::error(
                 Code::SharedClash,
-                format!("{ours} is also {whose} of the cluster `{}`", other.name),
+                format!("{own} is also {whose} of the cluster `{}`", other.name),
             )
             .at(span)
             .related(*their_span, "used there")
@@ -135,21 +135,21 @@ fn all_identities(cluster: &Cluster) -> impl Iterator<Item = (Identity, Span, Op
 fn vmid_ranges(cluster: &Cluster, neighbour: &Neighbour<'_>, out: &mut Findings) {
     let other = neighbour.other;
     let range = |cluster: &Cluster| cluster.file.proxmox.vmid_range.spanned().cloned();
-    let (Some(ours), Some(theirs)) = (range(cluster), range(other)) else {
+    let (Some(own), Some(theirs)) = (range(cluster), range(other)) else {
         return;
     };
     // If both clusters have the range from defaults.yaml, they share it on purpose.
-    let is_overlap = ours.value.first <= theirs.value.last && theirs.value.first <= ours.value.last;
-    if is_overlap && ours.span != theirs.span {
+    let is_overlap = own.value.first <= theirs.value.last && theirs.value.first <= own.value.last;
+    if is_overlap && own.span != theirs.span {
         out.push(
             Diagnostic::warning(
                 Code::SharedClash,
                 format!(
                     "the vmid range {} overlaps the range of the cluster `{}` ({})",
-                    ours.value, other.name, theirs.value
+                    own.value, other.name, theirs.value
                 ),
             )
-            .at(ours.span)
+            .at(own.span)
             .related(theirs.span, "the other range")
             .hint(neighbour.hint(theirs.span)),
         );
@@ -163,18 +163,18 @@ fn devices(cluster: &Cluster, neighbour: &Neighbour<'_>, out: &mut Findings) {
     for device in Device::all(other) {
         theirs.entry(device.slot()).or_default().push(device);
     }
-    for ours in Device::all(cluster) {
-        let in_slot = theirs.get(&ours.slot()).into_iter().flatten();
-        let Some(theirs) = in_slot.into_iter().find(|theirs| theirs.overlaps(&ours)) else {
+    for own in Device::all(cluster) {
+        let in_slot = theirs.get(&own.slot()).into_iter().flatten();
+        let Some(theirs) = in_slot.into_iter().find(|theirs| theirs.overlaps(&own)) else {
             continue;
         };
         let message = format!(
             "`{}` passes through the device {} of {}, which `{}` of the cluster `{}` uses",
-            ours.node.value, ours.pci.value, ours.host, theirs.node.value, other.name
+            own.node.value, own.pci.value, own.host, theirs.node.value, other.name
         );
         out.push(
             Diagnostic::error(Code::SharedClash, message)
-                .at(ours.pci.span)
+                .at(own.pci.span)
                 .related(theirs.pci.span, "used there")
                 .hint(neighbour.hint(theirs.pci.span)),
         );

@@ -40,7 +40,7 @@ pub use naming::{AnnotationKey, KubeletArgument, LabelKey, Sysctl, Target};
 pub use network::{Cidr, HostAddress};
 pub use patch::Patch;
 pub use pci::PciAddress;
-pub use secret::{Redacted, SecretCommand, SecretRef};
+pub use secret::{SecretCommand, SecretRef};
 pub use size::{DiskSize, Memory};
 pub use taint::Taint;
 pub use talmox_values::{HttpUrl, MacAddress};

@@ -1,30 +1,12 @@
 //! References to secrets. The inventory contains the location of a secret, and should not contain its value.
 
-use std::fmt;
-
 use serde_json::{Value as Json, json};
+use talmox_values::SecretText;
 use talmox_yaml::{Entry, Node};
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::language::{Context, Element, Explained, Schemas, closest};
 use crate::source::Span;
-
-/// Text that `Debug` hides.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Redacted(String);
-
-impl Redacted {
-    /// Returns the hidden text.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Redacted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(hidden)")
-    }
-}
 
 /// Location of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +18,7 @@ pub enum SecretRef {
     /// `{command: [op, read, …], env: [NAME]}`: the output of a command.
     Command(SecretCommand),
     /// Secret in clear text in the inventory. talmox accepts it with a warning.
-    Clear(Redacted),
+    Clear(SecretText),
 }
 
 /// Command that prints a secret.
@@ -112,7 +94,7 @@ impl Element for SecretRef {
                     .hint(format!("move it to secrets.sops.yaml and write {EXPECTED}"))
             };
             cx.report(problem.at(span));
-            return Some(Self::Clear(Redacted(scalar.text.clone())))
+            return Some(Self::Clear(SecretText::new(&scalar.text)))
                 .filter(|_| !scalar.text.trim().is_empty());
         }
         let entries = value.as_map().map(|map| map.entries.as_slice());

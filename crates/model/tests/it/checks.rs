@@ -3,6 +3,7 @@
 use crate::support::{file, findings, load, load_bytes, load_clusters};
 use talmox_model::Inventory;
 use talmox_model::load::ClusterFiles;
+use talmox_model::value::Cni;
 
 /// Cluster without findings, with `extra` inserted at line 1.
 fn with(extra: &str) -> String {
@@ -416,6 +417,8 @@ fn vmid_ranges_that_are_too_small_are_errors() {
 fn texts_that_are_not_an_inventory_are_rejected_with_a_position() {
     finds("a: §[", &["error syntax"]);
     finds("network:\n\t§vip: 1", &["error syntax"]);
+    let tab = load("network:\n\tvip: 1");
+    assert_eq!(tab.diagnostics[0].message, "the line is indented with a tab");
     finds("§- a\n- b\n", &["error syntax"]);
     finds("§text", &["error syntax"]);
     finds(&format!("{GOOD}---\n§x: 1\n"), &["error several-documents"]);
@@ -666,8 +669,31 @@ fn a_built_in_add_on_must_be_known_and_suit_the_cluster() {
         format!("addons: [{{name: net, builtin: {name}}}]\n{}", but("network: {", network))
     };
     finds(&cilium("network: {cni: none, kube_proxy: false, ", "cilium"), &[]);
-    finds(&cilium("network: {", "§cilium"), &["error conflict"]);
+    finds(&cilium("network: {", "cilium"), &[]);
+    finds(&cilium("network: {cni: {managed_by: Flux}, ", "cilium"), &[]);
+    finds(&cilium("network: {cni: flannel, ", "§cilium"), &["error conflict"]);
+    finds(&cilium("network: {kube_proxy: true, ", "§cilium"), &["error conflict"]);
     finds(&cilium("network: {", "§cillium"), &["error bad-value"]);
+}
+
+#[test]
+fn a_built_in_pod_network_sets_the_network_of_the_cluster() {
+    let network = |text: &str| {
+        let cluster = load(text).clusters.remove(0);
+        let network = &cluster.file.network;
+        (network.cni.get().cloned().unwrap(), *network.kube_proxy.get().unwrap())
+    };
+    assert_eq!(network(GOOD), (Cni::Flannel, true));
+    let addon = "addons: [{name: net, builtin: cilium}]";
+    assert_eq!(network(&with(addon)), (Cni::None, false));
+    let managed = but("network: {", "network: {cni: {managed_by: Flux}, ");
+    let flux = Cni::ManagedBy("Flux".to_owned());
+    assert_eq!(network(&format!("{addon}\n{managed}")), (flux, false));
+    let cluster = load(&with(addon)).clusters.remove(0);
+    let rows = cluster.explain(&cluster.nodes[0]);
+    let row = rows.iter().find(|row| row.path == "network.cni").unwrap();
+    assert_eq!(row.value, "none");
+    assert_eq!(row.span, cluster.file.addons.values().next().unwrap().builtin.span());
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub enum AddonSource {
         checksum: Option<String>,
     },
     /// Several sources, in the order of the inventory.
-    Several(Vec<AddonSource>),
+    Several(Vec<Self>),
     /// The command does not apply add-ons, and did not render the chart or kustomize folder. The add-on counts as desired.
     Skipped,
     /// The manifests could not be made, for example because Helm is not installed.

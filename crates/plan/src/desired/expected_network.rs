@@ -170,8 +170,8 @@ mod tests {
         assert_eq!((found.shared, found.further), (ips(&["10.0.0.20"]), ips(&["10.7.0.11"])));
         let first = CardName::Mac("02:aa:00:00:00:11".to_owned());
         let second = CardName::Link("eth1".to_owned());
-        let wanted = [card(first, false, &["10.0.0.11"]), card(second, true, &[])];
-        assert_eq!(found.cards, wanted);
+        let desired = [card(first, false, &["10.0.0.11"]), card(second, true, &[])];
+        assert_eq!(found.cards, desired);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use talmox_talos_config::patch::{self, Patch};
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::validate::{Mode, validate_config};
 use talmox_talos_config::{Config, Release, lint};
+use talmox_values::HttpUrl;
 use talmox_yaml::build::{map, text};
 use talmox_yaml::{emit, emit_all};
 
@@ -203,7 +204,7 @@ fn endpoint(cluster: &Cluster, phase: Phase) -> Option<String> {
 fn options(cluster: &Cluster, endpoint: &str) -> Options {
     let network = &cluster.file.network;
     let mut sans: Vec<String> = cluster.file.cert_sans.values().map(ToString::to_string).collect();
-    let endpoint_address = address_in(endpoint);
+    let endpoint_address = HttpUrl::parse(endpoint).ok().and_then(|url| url.ip());
     if let Some(vip) = network.vip.get().copied()
         && endpoint_address != Some(vip)
         && !sans.contains(&vip.to_string())
@@ -225,15 +226,6 @@ fn options(cluster: &Cluster, endpoint: &str) -> Options {
         service_subnets: subnets(&cluster.service_cidrs(), SERVICES, endpoint_address),
         ..Options::default()
     }
-}
-
-/// The IP address in the URL of the endpoint. None if the URL contains a host name.
-fn address_in(endpoint: &str) -> Option<IpAddr> {
-    let authority = endpoint.strip_prefix("https://")?.split('/').next()?;
-    if let Some(rest) = authority.strip_prefix('[') {
-        return rest.split(']').next()?.parse().ok();
-    }
-    authority.split(':').next()?.parse().ok()
 }
 
 /// The default pod network for IPv4, and for IPv6.

@@ -272,7 +272,7 @@ impl VmSpec {
 
     /// The options that an existing VM is compared with. They do not contain the cidata volume, because that volume is
     /// detached after the node has read it.
-    pub fn wanted(&self, hostpci: Option<&HostPci>) -> VmOptions {
+    pub fn desired_options(&self, hostpci: Option<&HostPci>) -> VmOptions {
         let mut options = self.firmware(self.options.clone().tags(&self.tags));
         options = options.sockets(self.sockets);
         if let Some(startup) = &self.startup {

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_of_add_ons_say_so() {
+    fn objects_of_add_ons_are_labelled() {
         let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n\
             apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, labels: {own: x}}\n";
         let found = read_manifests("x.yaml", text).unwrap();

@@ -43,7 +43,7 @@ pub struct Manifest {
 /// Why a text is not a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
-    #[error("{file} is no YAML")]
+    #[error("{file} is not YAML")]
     Yaml { file: String, source: ReadError },
     #[error("{file}, document {document}: {what}")]
     NoObject { file: String, document: usize, what: &'static str },
@@ -73,7 +73,7 @@ fn add(object: &Value, place: &str, manifests: &mut Vec<Manifest>) -> Result<(),
         found.filter(|text| !text.is_empty()).map(str::to_owned)
     };
     if !object.is_object() {
-        return Err("it is no mapping");
+        return Err("it is not a mapping");
     }
     let api_version = text("/apiVersion").ok_or("it has no `apiVersion`")?;
     let kind = text("/kind").ok_or("it has no `kind`")?;
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_refused_with_its_place() {
+    fn a_document_that_is_not_an_object_is_an_error_with_its_position() {
         let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\nkind: Pod\n";
         let error = read_manifests("x.yaml", text).unwrap_err();
         assert_eq!(error.to_string(), "x.yaml, document 2: it has no `apiVersion`");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_object_holds_is_not_shown() {
+    fn the_content_of_an_object_is_not_shown() {
         let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {p: hunter2}\n";
         let found = read_manifests("x.yaml", text).unwrap();
         assert_eq!(format!("{:?}", found[0]), "Manifest(v1 Secret s)");

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_a_shared_address_is_known_by_its_image() {
+    fn the_holder_of_a_shared_address_is_recognised_by_its_image() {
         for (image, expected) in [
             ("ghcr.io/kube-vip/kube-vip:v1.0.0", true),
             ("registry.lan:5000/kube-vip-iptables@sha256:00", true),

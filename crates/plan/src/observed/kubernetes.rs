@@ -26,7 +26,7 @@ pub struct Registered {
     /// The internal addresses that the kubelets registered, by the name of the node.
     pub addresses: BTreeMap<String, Vec<IpAddr>>,
     /// Why the first failing health check does not pass. None if all checks pass, or if not all nodes have joined.
-    pub trouble: Option<String>,
+    pub problem: Option<String>,
     /// Description of etcd members that are not control planes of the inventory. None if no such member exists.
     pub strange_members: Option<String>,
     /// The results of all health checks. Empty if not all nodes have joined.

@@ -85,7 +85,7 @@ pub enum EtcdSeen {
     /// etcd waits for a bootstrap, or waits to join a cluster.
     Waiting,
     /// etcd has data, because it has run before, but etcd is not healthy.
-    Ill {
+    Unhealthy {
         reason: String,
         /// The voting members that this member reports. Empty if this member does not report them.
         voters: Vec<String>,

@@ -56,9 +56,9 @@ fn split(description: &str) -> Option<(Vec<&str>, Vec<&str>)> {
     Some((lines[..=at].to_vec(), after))
 }
 
-/// Number of the first lines whose hash is `wanted`.
-fn end_of_block(lines: &[&str], wanted: &str) -> Option<usize> {
-    (1..=lines.len()).find(|end| hash(&lines[..*end].join("\n")) == wanted)
+/// Number of the first lines whose hash is `desired`.
+fn end_of_block(lines: &[&str], desired: &str) -> Option<usize> {
+    (1..=lines.len()).find(|end| hash(&lines[..*end].join("\n")) == desired)
 }
 
 fn hash(notes: &str) -> String {
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!((&found.own_tags, found.cluster), (&tags, marker().cluster));
         assert!(first.starts_with("# Mine\n\nNode cp-1 of the cluster home."), "{first}");
         assert!(first.ends_with("\n\nrack 1\n\nowner: ops\n\nby hand"), "{first}");
-        assert_eq!(Marker::told_cluster(&first), Some("home"));
+        assert_eq!(Marker::named_cluster(&first), Some("home"));
 
         let second = put(&format!("{first}\n"), Some("rack 2"), &tags).unwrap();
         assert!(!second.contains("rack 1") && second.ends_with("\n\nrack 2\n\nby hand"));

@@ -204,7 +204,7 @@ impl Marker {
     }
 
     /// The name of the cluster in the sentence before the marker. None if a user removed or changed that sentence.
-    pub fn told_cluster(description: &str) -> Option<&str> {
+    pub fn named_cluster(description: &str) -> Option<&str> {
         let (_, rest) = description.split_once(" of the cluster ")?;
         rest.split_once(". talmox knows the VM").map(|(name, _)| name)
     }

@@ -88,7 +88,7 @@ mod tests {
         };
         let notes = marker.adopt("made by Terraform\n", "home", &Adoption::of("id", "cp-1", OWN));
         assert!(notes.ends_with("\n\nmade by Terraform"), "{notes}");
-        assert_eq!(Marker::told_cluster(&notes), Some("home"));
+        assert_eq!(Marker::named_cluster(&notes), Some("home"));
         let config = vm(&notes, OWN);
         let uuid = Adoption::proven_uuid("id", "cp-1", &config).unwrap();
         let adopted = Identity { uuid, ..identity() };

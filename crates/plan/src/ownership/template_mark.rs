@@ -62,13 +62,13 @@ impl TemplateMark {
         )
     }
 
-    /// How the template differs from the `wanted` mark. None if the two are equal.
-    pub(crate) fn difference(&self, wanted: &Self) -> Option<String> {
-        if self.talos != wanted.talos {
-            return Some(format!("it has Talos {}, and {} is needed", self.talos, wanted.talos));
+    /// How the template differs from the `desired` mark. None if the two are equal.
+    pub(crate) fn difference(&self, desired: &Self) -> Option<String> {
+        if self.talos != desired.talos {
+            return Some(format!("it has Talos {}, and {} is needed", self.talos, desired.talos));
         }
-        (self.schematic != wanted.schematic).then(|| {
-            let (has, wants) = (short(&self.schematic), short(&wanted.schematic));
+        (self.schematic != desired.schematic).then(|| {
+            let (has, wants) = (short(&self.schematic), short(&desired.schematic));
             format!("it has the schematic {has}, and {wants} is needed")
         })
     }
@@ -100,7 +100,7 @@ mod tests {
     fn people_write_around_the_line() {
         let own =
             mark("v1.12.4", "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba");
-        let text = format!("# Ours\r\n{}\r\n\r\nask Ann first", own.description());
+        let text = format!("# Notes\r\n{}\r\n\r\nask Ann first", own.description());
         assert_eq!(TemplateMark::find(&text), Some(own.clone()));
         assert_eq!(TemplateMark::find(&format!("{text}\n{own}")), None);
         assert_eq!(TemplateMark::find("Talos v1.12.4, made by hand"), None);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_told() {
+    fn differences_are_reported() {
         let own = mark("v1.12.4", "376567988ad370138ad8");
         assert_eq!(own.difference(&own), None);
         let other = own.difference(&mark("v1.13.6", "aa"));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn names_may_tell_a_version() {
+    fn names_may_contain_a_version() {
         assert_eq!(version_in_name("talos-v1.12.4-base"), Some("v1.12.4"));
         for other in
             ["talos-base", "talos-golden-base", "talos-vnext-base", "9000", "talos-v1.12.4"]

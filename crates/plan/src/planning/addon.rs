@@ -137,11 +137,11 @@ fn missing_namespaces(builder: &Builder<'_>, objects: &[(&str, &Manifest)]) -> V
         None => {}
     }
     there.extend(objects.iter().filter(|(_, one)| one.is_namespace()).map(|(_, one)| &*one.name));
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     let mut findings = vec![];
     for (addon, manifest) in objects {
         let Some(namespace) = manifest.namespace.as_deref() else { continue };
-        if there.contains(namespace) || !told.insert((addon, namespace)) {
+        if there.contains(namespace) || !reported.insert((addon, namespace)) {
             continue;
         }
         let place = &manifest.place;
@@ -183,8 +183,8 @@ fn rejected(builder: &Builder<'_>) -> Vec<Finding> {
         };
         Finding::error(FindingCode::AddonRejected, &subject(addon), message).hint(hint)
     };
-    let wanted = builder.desired.addons.iter().map(|addon| addon.name.as_str());
-    let seen = wanted.filter_map(|name| Some((name, known.get(name)?)));
+    let expected = builder.desired.addons.iter().map(|addon| addon.name.as_str());
+    let seen = expected.filter_map(|name| Some((name, known.get(name)?)));
     seen.flat_map(|(name, seen)| seen.refusals.iter().map(move |one| (name, one)))
         .map(|(name, refusal)| finding(name, refusal))
         .collect()
@@ -209,9 +209,9 @@ fn without_pod_network(builder: &Builder<'_>, objects: &[(&str, &Manifest)]) -> 
     if has_network || !are_all_read(builder) || has_extras(builder) {
         return vec![];
     }
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     let waiting = objects.iter().filter(|(_, manifest)| manifest.needs_network());
-    let first = waiting.filter(|(addon, _)| told.insert(*addon));
+    let first = waiting.filter(|(addon, _)| reported.insert(*addon));
     let finding = |(addon, manifest): &(&str, &Manifest)| {
         let message = format!(
             "{manifest} ({}) needs a pod network: Talos brings none in this cluster, and no add-on is known to",

@@ -39,19 +39,19 @@ impl AddressChange {
     }
 
     /// The change of an option such as `ipconfig0`. None for other options.
-    pub(super) fn of_option(key: &str, wanted: &str, found: Option<&str>) -> Option<Self> {
+    pub(super) fn of_option(key: &str, desired: &str, found: Option<&str>) -> Option<Self> {
         let index = key.strip_prefix("ipconfig")?;
         let address = |text: &str| {
-            let mut told = IpConfig::parse(text);
-            if let Some(Ipv4Config::Static { gateway, .. }) = &mut told.v4 {
+            let mut parsed = IpConfig::parse(text);
+            if let Some(Ipv4Config::Static { gateway, .. }) = &mut parsed.v4 {
                 *gateway = None;
             }
-            if let Some(Ipv6Config::Static { gateway, .. }) = &mut told.v6 {
+            if let Some(Ipv6Config::Static { gateway, .. }) = &mut parsed.v6 {
                 *gateway = None;
             }
-            told
+            parsed
         };
-        let is_address = found.is_none_or(|found| address(found) != address(wanted));
+        let is_address = found.is_none_or(|found| address(found) != address(desired));
         Some(Self { is_first: index == "0", is_address })
     }
 
@@ -114,9 +114,9 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_is_no_address() {
-        let of = |wanted: &str, found: Option<&str>| {
-            AddressChange::of_option("ipconfig0", wanted, found).map(|it| it.is_address)
+    fn a_gateway_is_not_an_address() {
+        let of = |desired: &str, found: Option<&str>| {
+            AddressChange::of_option("ipconfig0", desired, found).map(|it| it.is_address)
         };
         let old = Some("ip=10.0.0.11/16,gw=10.0.0.1");
         assert_eq!(of("ip=10.0.0.11/16,gw=10.0.0.2", old), Some(false));

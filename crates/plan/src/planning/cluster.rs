@@ -39,9 +39,9 @@ pub(super) fn plan(
         vip = Some(builder.steps.add("vip", None, after.to_vec(), Action::AwaitVip(action)));
         ready.extend(vip.clone());
     }
-    let trouble = trouble(builder).filter(|_| !is_new);
-    let is_changed = is_new || trouble.is_some();
-    open.extend(trouble.map(|why| FieldChange::new("health", Some(why), Some("healthy".into()))));
+    let problem = problem(builder).filter(|_| !is_new);
+    let is_changed = is_new || problem.is_some();
+    open.extend(problem.map(|why| FieldChange::new("health", Some(why), Some("healthy".into()))));
     if !is_new && !open.is_empty() {
         let object = Object::Cluster(desired.cluster.clone());
         builder.changes.push(Change::planned(object, Class::Live, open));
@@ -196,7 +196,7 @@ fn goal(builder: &Builder<'_>) -> HealthGoal {
 
 /// Why the cluster is not healthy although all its nodes have joined. An earlier run may have ended before the cluster was
 /// healthy.
-fn trouble(builder: &Builder<'_>) -> Option<String> {
+fn problem(builder: &Builder<'_>) -> Option<String> {
     match &builder.observed.kubernetes {
         KubernetesSeen::NotAsked => None,
         KubernetesSeen::Silent(reason) => {
@@ -206,7 +206,7 @@ fn trouble(builder: &Builder<'_>) -> Option<String> {
             // etcd members that belong to orphans are reported with the orphans. They are not a reason to wait.
             let is_told = orphan::explain_strange_members(builder);
             let members = registered.strange_members.clone().filter(|_| !is_told);
-            registered.trouble.clone().or(members)
+            registered.problem.clone().or(members)
         }
     }
 }

@@ -139,9 +139,9 @@ impl ConfigDifference {
 /// contain settings that the node does not support.
 pub(super) fn is_of_other_release(desired: &Desired, found: &Configured) -> bool {
     let of = |version: &Option<String>| version.as_deref().and_then(|text| text.parse().ok());
-    let (wanted, runs): (Option<Contract>, Option<Contract>) =
+    let (expected, runs): (Option<Contract>, Option<Contract>) =
         (of(&desired.talos_version), of(&found.version));
-    matches!((wanted, runs), (Some(wanted), Some(runs)) if wanted != runs)
+    matches!((expected, runs), (Some(expected), Some(runs)) if expected != runs)
 }
 
 /// The config that the plan sends to a running node, so that a dry run of the config is useful. None if the plan sends no

@@ -35,12 +35,12 @@ pub(super) fn check(
             need(vm.vmid, "VM.PowerMgmt");
         }
     }
-    let told = missing.into_iter().map(|(path, rights)| {
+    let findings = missing.into_iter().map(|(path, rights)| {
         let rights: Vec<&str> = rights.into_iter().collect();
         let message = format!("the token lacks {}", rights.join(", "));
         Finding::error(FindingCode::RightMissing, &path, message).hint(lines(desired, &path))
     });
-    told.chain(unseen(&rights, places)).collect()
+    findings.chain(unseen(&rights, places)).collect()
 }
 
 /// Findings about paths on which the token lacks VM.Audit, although the VM of a node without a known owned VM may be there.
@@ -56,11 +56,11 @@ fn unseen(rights: &Rights<'_>, places: &Placements<'_>) -> Vec<Finding> {
         is_blind.then(|| pool.unwrap_or_else(|| "/vms".to_owned()))
     });
     let paths: BTreeSet<String> = blind.collect();
-    let told = paths.into_iter().map(|path| {
+    let findings = paths.into_iter().map(|path| {
         let message = "the token lacks VM.Audit: VMs of the cluster may exist that it cannot see";
         Finding::error(FindingCode::RightMissing, &path, message).hint(lines(desired, &path))
     });
-    told.collect()
+    findings.collect()
 }
 
 fn lines(desired: &Desired, path: &str) -> String {

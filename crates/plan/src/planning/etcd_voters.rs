@@ -19,7 +19,7 @@ pub(super) fn members<'a>(builder: &Builder<'a>) -> BTreeSet<&'a str> {
     members.flatten().map(String::as_str).collect()
 }
 
-/// The note about a member of etcd that is no node of the inventory and no orphan. None if there is none. Such a member may be a control
+/// The note about a member of etcd that is neither a node of the inventory nor an orphan. None if there is none. Such a member may be a control
 /// plane under another name, so no control plane is removed or replaced while etcd lists it.
 pub(super) fn unknown_member(builder: &Builder<'_>) -> Option<String> {
     let is_orphan =
@@ -29,7 +29,7 @@ pub(super) fn unknown_member(builder: &Builder<'_>) -> Option<String> {
     Some(match unknown {
         "" => "etcd has a member without a name, which may be this node".to_owned(),
         name => format!(
-            "etcd has the member {name}, which is no node of the inventory and may be this node"
+            "etcd has the member {name}, which is not a node of the inventory and may be this node"
         ),
     })
 }

@@ -17,8 +17,8 @@ pub(super) fn change(node: &DesiredNode, marker: &Marker) -> Option<FieldChange>
         return None;
     }
     let (old, new) = match (marker.first_role?, node.is_control_plane) {
-        (FirstRole::Worker, true) => ("worker", "control plane"),
-        (FirstRole::ControlPlane, false) => ("control plane", "worker"),
+        (FirstRole::Worker, true) => ("worker", "controlplane"),
+        (FirstRole::ControlPlane, false) => ("controlplane", "worker"),
         (FirstRole::Worker, false) | (FirstRole::ControlPlane, true) => return None,
     };
     Some(FieldChange::new("role", Some(old.to_owned()), Some(new.to_owned())))

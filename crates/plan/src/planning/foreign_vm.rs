@@ -24,9 +24,9 @@ pub(super) fn warnings<'a>(
     pve: &Pve,
     nodes: impl IntoIterator<Item = &'a DesiredNode>,
 ) -> Vec<Finding> {
-    let told =
+    let findings =
         nodes.into_iter().filter_map(|node| Some(find(desired, node, pve)?.finding(&node.name)));
-    told.collect()
+    findings.collect()
 }
 
 impl ForeignVm {

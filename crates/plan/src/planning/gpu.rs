@@ -53,7 +53,7 @@ pub(super) fn device(
 
 /// The `hostpci0` option that an existing VM should have. If the inventory sets the address of the device and the VM uses a
 /// mapping of that device, the VM keeps the mapping.
-pub(super) fn wanted(
+pub(super) fn desired_hostpci(
     gpu: &GpuSpec,
     config: &VmConfig,
     host: &NodeName,

@@ -41,13 +41,13 @@ fn control_planes<'a>(
     hosts: &[&NodeName],
     standing: &HostByNode<'_>,
 ) -> HostByNode<'a> {
-    let wanted = || desired.nodes.iter().filter(|node| node.is_control_plane);
-    let fixed = wanted().filter_map(|node| {
+    let expected = || desired.nodes.iter().filter(|node| node.is_control_plane);
+    let fixed = expected().filter_map(|node| {
         let host = standing.get(&*node.name).or(node.host.as_ref())?;
         Some((&*node.name, host.clone()))
     });
     let mut all: HostByNode<'a> = fixed.collect();
-    for node in wanted() {
+    for node in expected() {
         let count = |host: &NodeName| all.values().filter(|other| *other == host).count();
         if !all.contains_key(&*node.name)
             && let Some(emptiest) = hosts.iter().min_by_key(|host| count(host))

@@ -20,7 +20,7 @@ pub(super) fn fetch(
     let volume = image.volume(storage);
     let host = fetching_host(builder, host);
     let contents = builder.observed.pve.contents.get(&(host.clone(), storage.clone()));
-    let listed = contents.and_then(|told| told.as_ref().ok());
+    let listed = contents.and_then(|listing| listing.as_ref().ok());
     let is_present = listed.is_some_and(|all| all.iter().any(|one| one.volid == volume));
     let id = format!("image/{host}/{storage}/{}", image.file);
     let step = StepId::new(id.clone());
@@ -53,7 +53,6 @@ pub(super) fn fetch(
 }
 
 /// The host that fetches the image. For a shared storage, it is the first host of the placed nodes that is online and has the
-/// storage.
 /// storage.
 fn fetching_host(builder: &Builder<'_>, host: &NodeName) -> NodeName {
     let storage = &builder.desired.image_storage;

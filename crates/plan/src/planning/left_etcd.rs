@@ -18,7 +18,7 @@ pub(super) const LEFT: &str =
 pub(super) fn has_left(builder: &Builder<'_>, name: &str) -> bool {
     let is_control_plane = builder.desired.node(name).is_some_and(|node| node.is_control_plane);
     let Some(TalosSeen::OwnNode(found)) = builder.observed.nodes.get(name) else { return false };
-    let has_ended = matches!(found.etcd, EtcdSeen::Ill { .. });
+    let has_ended = matches!(found.etcd, EtcdSeen::Unhealthy { .. });
     let members = members(builder);
     let is_outside = !members.is_empty() && !members.contains(name);
     is_control_plane && has_ended && is_outside && unknown_member(builder).is_none()

@@ -7,8 +7,11 @@
 use std::collections::BTreeSet;
 
 use super::builder::Builder;
+use super::decision;
 use crate::observed::{EtcdSeen, TalosSeen};
-use crate::plan::{Action, Change, FieldValue, Finding, Left, Object, Severity, Step, StepId};
+use crate::plan::{
+    Action, Change, FieldValue, Finding, Left, NodeEffect, Object, RunPhase, Severity, Step, StepId,
+};
 
 /// Removes the steps of nodes with errors that concern only these nodes.
 pub(super) fn apply(builder: &mut Builder<'_>) {
@@ -29,13 +32,15 @@ pub(super) fn apply(builder: &mut Builder<'_>) {
     if nodes.is_empty() {
         return;
     }
-    let names: Vec<&str> = nodes.iter().map(String::as_str).collect();
-    tracing::info!(target: "talmox::plan", "left out because of errors about them: {}", names.join(", "));
     let waiting = not_joined(builder, &nodes);
     let members = kept_members(builder, &nodes);
     nodes.extend(members);
     let removed =
         remove(builder, |step| step.node.as_ref().is_some_and(|name| nodes.contains(name)));
+    decision::skipped_steps(
+        &removed,
+        "an error about its node, or about all nodes that need it, prevents it",
+    );
     adjust_health(builder, &waiting);
     remove_idle_end(builder);
     for change in builder.changes.iter_mut().filter(|change| change.is_planned) {
@@ -77,10 +82,7 @@ pub(super) fn remove(builder: &mut Builder<'_>, is_removed: impl Fn(&Step) -> bo
 }
 
 fn is_preparation(step: &Step) -> bool {
-    matches!(
-        step.action,
-        Action::PostSchematic(_) | Action::FetchImage(_) | Action::CreateMapping(_)
-    )
+    step.action.phase() == RunPhase::Preparation
 }
 
 /// Whether a step makes a change of an image, a mapping or an add-on.
@@ -119,7 +121,7 @@ fn kept_members(builder: &Builder<'_>, nodes: &BTreeSet<String>) -> Vec<String> 
     }
     let is_destroyed = |name: &String| {
         let mut steps = builder.steps.iter().filter(|step| step.node.as_ref() == Some(name));
-        steps.any(|step| matches!(step.action, Action::DestroyVm(_)))
+        steps.any(|step| step.action.node_effect() == NodeEffect::Destroys)
     };
     let leaving =
         builder.steps.iter().filter(|step| matches!(step.action, Action::RemoveMember(_)));
@@ -151,12 +153,7 @@ pub(super) fn adjust_health(builder: &mut Builder<'_>, waiting: &BTreeSet<String
 /// Removes the steps at the end of a run (shared address, client files, health) if no other step is left. They are kept if a
 /// planned change of the whole cluster needs them.
 pub(super) fn remove_idle_end(builder: &mut Builder<'_>) {
-    let is_end = |step: &Step| {
-        matches!(
-            step.action,
-            Action::AwaitVip(_) | Action::AwaitHealth(_) | Action::WriteClientFiles(_)
-        )
-    };
+    let is_end = |step: &Step| step.action.phase() == RunPhase::End;
     let is_needed =
         |change: &Change| change.is_planned && matches!(change.object, Object::Cluster(_));
     if builder.options.has_client_files

@@ -56,7 +56,7 @@ impl Leftovers<'_> {
     /// Findings about foreign VMs with the vmid, name or UUID of a node, and about copies of owned VMs.
     fn foreign(&self, missing: &[&DesiredNode]) -> Vec<Finding> {
         let vms = &self.observed.pve.vms;
-        let mut told: BTreeSet<VmId> = BTreeSet::new();
+        let mut reported: BTreeSet<VmId> = BTreeSet::new();
         let mut findings = vec![];
         for node in missing {
             let Some(foreign) = foreign_vm::find(self.desired, node, &self.observed.pve) else {
@@ -64,7 +64,7 @@ impl Leftovers<'_> {
             };
             let finding = foreign.finding(&node.name);
             let has_sign = vms.get(&foreign.vmid).is_some_and(|seen| self.sign(seen).is_some());
-            told.insert(foreign.vmid);
+            reported.insert(foreign.vmid);
             let has_uuid = vms.get(&foreign.vmid).is_some_and(|seen| self.has_uuid(seen));
             findings.push(match finding.hint {
                 _ if has_uuid => {
@@ -77,7 +77,7 @@ impl Leftovers<'_> {
                 _ => finding,
             });
         }
-        for (vmid, seen) in vms.iter().filter(|(vmid, _)| !told.contains(vmid)) {
+        for (vmid, seen) in vms.iter().filter(|(vmid, _)| !reported.contains(vmid)) {
             let Some((node, reason)) = self.sign(seen) else { continue };
             let message = format!(
                 "VM {vmid} on {} has its marker or UUID, and is not an owned VM: {reason}",
@@ -116,16 +116,13 @@ impl Leftovers<'_> {
         let uuid = config.smbios().uuid;
         let has_uuid = |node: &&DesiredNode| uuid == Some(node.identity.uuid.to_string());
         let named = || self.desired.nodes.iter().find(has_uuid).map(|node| node.name.clone());
-        let (node, identity) = match marked {
-            Some(marker) => {
-                let identity = self.desired.identity_of_vm(&marker, config);
-                (marker.node, identity)
-            }
-            None => {
-                let node = named()?;
-                let identity = self.desired.identity_of(&node);
-                (node, identity)
-            }
+        let (node, identity) = if let Some(marker) = marked {
+            let identity = self.desired.identity_of_vm(&marker, config);
+            (marker.node, identity)
+        } else {
+            let node = named()?;
+            let identity = self.desired.identity_of(&node);
+            (node, identity)
         };
         match identity.judge(config) {
             Owner::Owned(_) => None,
@@ -139,19 +136,19 @@ impl Leftovers<'_> {
         let pve = &self.observed.pve;
         let is_template = |vmid: VmId| pve.guest(vmid).is_some_and(|guest| guest.template);
         let unread = pve.vms.iter().filter(|(vmid, _)| !is_template(**vmid));
-        let told = unread.filter_map(|(vmid, seen)| {
+        let findings = unread.filter_map(|(vmid, seen)| {
             let reason = seen.config.as_ref().err().filter(|reason| reason.may_exist())?;
             let message =
                 format!("VM {vmid} may belong to this cluster, and cannot be read: {reason}");
             let hint = unreadable::hint(*vmid, &seen.host, pve);
             Some(Finding::error(FindingCode::VmUnreadable, seen.host.as_str(), message).hint(hint))
         });
-        told.collect()
+        findings.collect()
     }
 
     /// Finding about unreadable VMs that have no vmid, name or tags of the cluster. None if no such VM exists.
     fn unread(&self) -> Option<Finding> {
-        let what = unreadable::told(self.observed.pve.unread.iter())?;
+        let what = unreadable::unread_text(self.observed.pve.unread.iter())?;
         let message = format!(
             "the config of a VM cannot be read, so it may be a renamed VM of this cluster: {what}"
         );
@@ -186,7 +183,7 @@ impl Leftovers<'_> {
     fn hidden(&self) -> Vec<Finding> {
         let pve = &self.observed.pve;
         let node_of = |vmid: VmId| self.desired.nodes.iter().find(|node| node.vmid == Some(vmid));
-        let told = pve.ids.iter().filter_map(|(vmid, seen)| {
+        let findings = pve.ids.iter().filter_map(|(vmid, seen)| {
             let IdSeen::Taken { making: None, made_by_login, lock } = seen else { return None };
             let node = node_of(*vmid);
             let subject = node.map_or("proxmox", |node| node.name.as_str());
@@ -203,7 +200,7 @@ impl Leftovers<'_> {
                 _ => None,
             }
         });
-        told.collect()
+        findings.collect()
     }
 
     fn is_owned(&self, vmid: VmId) -> bool {

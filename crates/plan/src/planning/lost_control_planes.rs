@@ -105,17 +105,17 @@ pub(super) fn majority(builder: &Builder<'_>, vms: &BTreeMap<String, VmPlan>) ->
         let (all, missing): (usize, Vec<&str>) = match &found.etcd {
             // etcd has a majority, or had one shortly before.
             EtcdSeen::Member { .. } => return None,
-            EtcdSeen::Ill { voters, .. } if !voters.is_empty() => {
+            EtcdSeen::Unhealthy { voters, .. } if !voters.is_empty() => {
                 let missing =
                     control_planes.iter().filter(|name| voters.iter().any(|one| one == *name));
                 (voters.len(), missing.copied().filter(|name| is_new(name)).collect())
             }
             // The member does not report the voters, so the nodes that were in the cluster are counted instead.
-            EtcdSeen::Ill { is_leaderless: true, .. } => {
+            EtcdSeen::Unhealthy { is_leaderless: true, .. } => {
                 let missing = control_planes.iter().copied().filter(|name| is_new(name));
                 (control_planes.len(), missing.filter(|name| builder.was_there(name)).collect())
             }
-            EtcdSeen::Ill { .. } | EtcdSeen::Unknown | EtcdSeen::Waiting => continue,
+            EtcdSeen::Unhealthy { .. } | EtcdSeen::Unknown | EtcdSeen::Waiting => continue,
         };
         if all - missing.len() > all / 2 {
             is_doubted = true;

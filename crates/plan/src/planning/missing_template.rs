@@ -29,33 +29,33 @@ pub fn missing_templates<'a>(desired: &'a Desired, pve: &'a Pve) -> Vec<MissingT
     let mut seen: BTreeMap<(&str, NodeName), usize> = BTreeMap::new();
     for placed in places(desired, pve).nodes {
         let (node, host) = (placed.node, placed.own.vm.node.clone());
-        let Some(wanted) = node.template.as_deref() else { continue };
-        if let Some(at) = seen.get(&(wanted, host.clone())) {
+        let Some(expected) = node.template.as_deref() else { continue };
+        if let Some(at) = seen.get(&(expected, host.clone())) {
             let first = &mut missing[*at];
             if first.node.schematic != node.schematic {
                 first.other.get_or_insert(node);
             }
             continue;
         }
-        let is_it = |guest: &&Guest| is_named(guest, wanted) && guest.node == host;
+        let is_it = |guest: &&Guest| is_named(guest, expected) && guest.node == host;
         let mut guests = pve.resources.guests.iter().filter(is_it);
         if guests.clone().any(|guest| guest.template) {
             continue;
         }
         let started = guests.next().map(|guest| guest.vmid);
-        let number = wanted.parse().ok().and_then(|number| VmId::new(number).ok());
+        let number = expected.parse().ok().and_then(|number| VmId::new(number).ok());
         let name = match number {
             Some(_) => usual_name(desired),
-            None => wanted.to_owned(),
+            None => expected.to_owned(),
         };
-        seen.insert((wanted, host.clone()), missing.len());
+        seen.insert((expected, host.clone()), missing.len());
         missing.push(MissingTemplate { name, host, vmid: number.or(started), node, other: None });
     }
     missing
 }
 
-fn is_named(guest: &Guest, wanted: &str) -> bool {
-    guest.is_vm && (guest.name.as_deref() == Some(wanted) || guest.vmid.to_string() == wanted)
+fn is_named(guest: &Guest, expected: &str) -> bool {
+    guest.is_vm && (guest.name.as_deref() == Some(expected) || guest.vmid.to_string() == expected)
 }
 
 /// The default name of a template.

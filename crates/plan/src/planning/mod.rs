@@ -12,6 +12,7 @@ mod builder;
 mod clone_source;
 mod cluster;
 mod config_difference;
+mod decision;
 mod destroy;
 mod destroy_rights;
 mod etcd_command;

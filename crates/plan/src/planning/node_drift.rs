@@ -87,17 +87,17 @@ fn first_addresses(builder: &mut Builder<'_>, node: &DesiredNode, found: &Config
 /// Differences that only an upgrade of Talos can remove.
 fn upgrade(desired: &Desired, node: &DesiredNode, found: &Configured) -> Vec<FieldChange> {
     let mut fields = vec![];
-    if let (Some(wanted), Some(version)) = (&desired.talos_version, &found.version)
-        && wanted != version
+    if let (Some(expected), Some(version)) = (&desired.talos_version, &found.version)
+        && expected != version
     {
-        let (old, new) = (Some(version.clone()), Some(wanted.clone()));
+        let (old, new) = (Some(version.clone()), Some(expected.clone()));
         fields.push(FieldChange::new("talos", old, new));
     }
     // Some images have no schematic, so there is nothing to compare.
-    if let (Some(wanted), Some(schematic)) = (&node.schematic, &found.schematic)
-        && wanted != schematic
+    if let (Some(expected), Some(schematic)) = (&node.schematic, &found.schematic)
+        && expected != schematic
     {
-        let (old, new) = (Some(schematic.clone()), Some(wanted.clone()));
+        let (old, new) = (Some(schematic.clone()), Some(expected.clone()));
         fields.push(FieldChange::new("schematic", old, new));
     }
     fields
@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_talos_cannot_take_over_needs_a_reboot() {
+    fn changes_that_talos_cannot_apply_live_need_a_reboot() {
         assert_eq!(class_of("machine.sysctls.net"), Class::Live);
         assert_eq!(class_of("HostnameConfig.hostname"), Class::Live);
         assert_eq!(class_of("machine.files[0].path"), Class::Drain);

@@ -13,9 +13,9 @@ use crate::plan::{FieldChange, Finding, FindingCode};
 pub(super) fn is_reverted(one: &Drift, pending: &[PendingOption]) -> bool {
     let is_it = |option: &&PendingOption| option.key == one.key && option.pending.is_some();
     let Some(option) = pending.iter().find(is_it) else { return false };
-    let wanted = VmOptions::new().set(&one.key, &one.wanted);
+    let desired = VmOptions::new().set(&one.key, &one.desired);
     let current = option.value.iter().map(|value| (one.key.clone(), value.clone()));
-    drift(&wanted, &VmConfig::new(current)).is_empty()
+    drift(&desired, &VmConfig::new(current)).is_empty()
 }
 
 /// The pending options for which the desired state does not require another value.

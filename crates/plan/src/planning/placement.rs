@@ -63,11 +63,11 @@ pub fn absent(desired: &Desired, pve: &Pve) -> BTreeSet<String> {
 /// with the vmid, name or UUID of the node, or an unreadable VM that may be the VM of the node.
 pub fn foreign_vms(desired: &Desired, pve: &Pve) -> BTreeMap<String, String> {
     let places = places(desired, pve);
-    let told = foreign_vm::missing(desired, &places).into_iter().filter_map(|node| {
+    let foreign = foreign_vm::missing(desired, &places).into_iter().filter_map(|node| {
         let foreign = foreign_vm::find(desired, node, pve).map(|foreign| foreign.to_string());
         Some((node.name.clone(), foreign.or_else(|| unread_vm(desired, node, pve))?))
     });
-    told.collect()
+    foreign.collect()
 }
 
 fn located<'a>(

@@ -163,9 +163,6 @@ fn report(
     let no_reset = leaving.lacks_address().then(|| NO_RESET.to_owned());
     let notes = obstacle.and_then(|obstacle| obstacle.note).into_iter().chain(no_reset);
     let note = std::iter::once(GONE.to_owned()).chain(notes).collect::<Vec<_>>().join("; ");
-    if let Some(why) = why {
-        tracing::info!(target: "talmox::plan", subject = name, "skipped: VM {} is not removed ({why:?})", own.vm.vmid);
-    }
     builder.changes.push(destroyed(Object::Vm(name.clone()), vm, why).note(note));
     if !node.is_empty() {
         builder.changes.push(destroyed(Object::Node(name.clone()), node, why));

@@ -16,12 +16,12 @@ pub(super) struct RemovedOption {
 
 /// The options of a VM that an inventory can set but that this inventory does not set. CD drives, and options that no
 /// inventory can set, are left to the user.
-pub(super) fn surplus(
+pub(super) fn removed_options(
     node: &DesiredNode,
-    wanted: &VmOptions,
+    desired: &VmOptions,
     config: &VmConfig,
 ) -> Vec<RemovedOption> {
-    let unwanted = config.iter().filter(|(key, _)| wanted.get(key).is_none());
+    let unwanted = config.iter().filter(|(key, _)| desired.get(key).is_none());
     unwanted
         .filter_map(|(key, found)| {
             let class = class(node, key, found, config)?;

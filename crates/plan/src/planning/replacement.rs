@@ -186,7 +186,6 @@ fn leave(
     made: VmPlan,
 ) -> VmPlan {
     let name = &placed.node.name;
-    tracing::info!(target: "talmox::plan", subject = name, "skipped: it is not replaced ({:?})", obstacle.why);
     let is_unusable = reason.is_unusable;
     // Differences that a replacement would resolve are shown once, together with the reason.
     let mut kept = builder.changes.split_off(before);

@@ -63,6 +63,13 @@ pub(super) fn plan(builder: &mut Builder<'_>) -> Vec<StepId> {
         });
         control_planes.retain(|(placed, change)| !change.stops() || !leave_of_two(builder, placed));
     }
+    let order = [&stuck, &workers, &control_planes].into_iter().flatten();
+    let order: Vec<&str> = order.map(|(placed, _)| placed.node.name.as_str()).collect();
+    if !order.is_empty() {
+        let window = builder.scope.max_unavailable;
+        let order = order.join(", ");
+        tracing::info!(target: "talmox::plan", subject = "rollout", "order: {order}; workers down at the same time: at most {window}");
+    }
     change_stuck(builder, &stuck, &mut last);
     let workers_done = roll_workers(builder, &workers, &healed, &mut last);
     let mut before = if workers_done.is_empty() { healed } else { workers_done };

@@ -5,6 +5,8 @@ use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::plan::Part;
+
 /// Limits of a run, and consent of the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scope {
@@ -59,16 +61,6 @@ impl Scope {
     pub fn allows_cluster(&self, part: Part) -> bool {
         self.nodes.is_none() && self.only.is_none_or(|only| only == part)
     }
-}
-
-/// Part of a cluster, as `--only` names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Part {
-    Images,
-    Vms,
-    Configs,
-    Addons,
 }
 
 /// The nodes that the user consented to remove or replace.

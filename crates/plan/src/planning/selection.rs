@@ -6,14 +6,23 @@
 use std::collections::BTreeSet;
 
 use super::builder::Builder;
+use super::decision;
 use super::left_out::{adjust_health, is_made_by, not_joined, remove, remove_idle_end};
-use super::scope::{Part, Scope};
-use crate::plan::{Action, Change, Left, Object, Severity, Step, StepGraph, StepId};
+use super::scope::Scope;
+use crate::plan::{
+    Action, Change, Left, NodeEffect, Object, Part, RunPhase, Severity, Step, StepGraph, StepId,
+};
 
 pub(super) fn apply(builder: &mut Builder<'_>) {
     let scope = builder.scope;
     if scope.nodes.is_none() && scope.only.is_none() {
         return;
+    }
+    if let Some(selected) = &scope.nodes {
+        let nodes = builder.desired.nodes.iter().filter(|node| !selected.contains(&node.name));
+        for node in nodes {
+            tracing::info!(target: "talmox::plan", subject = node.name, "skipped: --node does not name it");
+        }
     }
     let chained = chained_nodes(&builder.steps);
     let excluded = excluded_steps(&builder.steps, scope, &chained);
@@ -24,12 +33,13 @@ pub(super) fn apply(builder: &mut Builder<'_>) {
     } else {
         remove(builder, is_excluded)
     };
+    decision::skipped_steps(&removed, "--node or --only excludes it");
     let affected: BTreeSet<String> = removed.iter().filter_map(|step| step.node.clone()).collect();
     let waiting = not_joined(builder, &affected);
     adjust_health(builder, &waiting);
     let mut idle = affected;
     idle.retain(|name| !builder.steps.iter().any(|step| step.node.as_ref() == Some(name)));
-    let has_end = builder.steps.iter().any(|step| is_end(&step.action));
+    let has_end = builder.steps.iter().any(|step| step.action.phase() == RunPhase::End);
     for change in &mut builder.changes {
         let is_excluded = match (&change.object, change.object.node()) {
             // A difference that the inventory accepts keeps its reason.
@@ -61,26 +71,14 @@ pub(super) fn apply(builder: &mut Builder<'_>) {
 /// Nodes with steps that stop, reboot or remove them. A node whose lost VM is created again is not among them: the removal of
 /// its dead etcd member is no reason to create a VM in a run that is limited to configs.
 fn chained_nodes(steps: &StepGraph) -> BTreeSet<String> {
-    let nodes_with = |is: fn(&Action) -> bool| -> BTreeSet<String> {
-        steps.iter().filter(|step| is(&step.action)).filter_map(|step| step.node.clone()).collect()
+    let nodes_with = |effect: NodeEffect| -> BTreeSet<String> {
+        let with_effect = steps.iter().filter(|step| step.action.node_effect() == effect);
+        with_effect.filter_map(|step| step.node.clone()).collect()
     };
-    let created = nodes_with(|action| {
-        matches!(action, Action::CreateVm(_) | Action::CloneVm(_) | Action::FinishVm(_))
-    });
-    let destroyed = nodes_with(|action| matches!(action, Action::DestroyVm(_)));
-    let mut chained = nodes_with(|action| {
-        matches!(
-            action,
-            Action::DrainNode(_)
-                | Action::UncordonNode(_)
-                | Action::ShutdownNode(_)
-                | Action::RebootNode(_)
-                | Action::RemoveMember(_)
-                | Action::ResetNode(_)
-                | Action::DeleteNode(_)
-                | Action::DestroyVm(_)
-        )
-    });
+    let created = nodes_with(NodeEffect::Creates);
+    let destroyed = nodes_with(NodeEffect::Destroys);
+    let mut chained = nodes_with(NodeEffect::Interrupts);
+    chained.extend(destroyed.iter().cloned());
     chained.retain(|name| !created.contains(name) || destroyed.contains(name));
     chained
 }
@@ -93,8 +91,9 @@ fn excluded_steps(
 ) -> BTreeSet<StepId> {
     let has_bootstrap = steps.iter().any(|step| matches!(step.action, Action::BootstrapEtcd(_)));
     // Before the bootstrap, no cluster exists that a step could wait for or install add-ons into.
-    let needs_cluster =
-        |step: &Step| is_end(&step.action) || matches!(step.action, Action::ApplyAddon(_));
+    let needs_cluster = |step: &Step| {
+        step.action.phase() == RunPhase::End || step.action.part() == Some(Part::Addons)
+    };
     let outside = steps
         .iter()
         .filter(|step| !is_allowed(step, scope, chained) || (has_bootstrap && needs_cluster(step)));
@@ -128,7 +127,7 @@ fn is_allowed(step: &Step, scope: &Scope, chained: &BTreeSet<String>) -> bool {
         return false;
     }
     let Some(node) = &step.node else {
-        return match part(&step.action) {
+        return match step.action.part() {
             Some(Part::Addons) => scope.allows_cluster(Part::Addons),
             // A run with `--only vms` also fetches images for its VMs. Unused images are removed later.
             Some(Part::Images) => {
@@ -138,7 +137,7 @@ fn is_allowed(step: &Step, scope: &Scope, chained: &BTreeSet<String>) -> bool {
             None => scope.only.is_none_or(|only| matches!(only, Part::Configs | Part::Addons)),
         };
     };
-    match part(&step.action) {
+    match step.action.part() {
         // A chain of a run that is limited to configs never creates, starts or changes a VM.
         part if chained.contains(node) => {
             let is_config = part != Some(Part::Vms);
@@ -147,40 +146,6 @@ fn is_allowed(step: &Step, scope: &Scope, chained: &BTreeSet<String>) -> bool {
         Some(part) => scope.allows(node, part),
         None => scope.allows(node, Part::Configs),
     }
-}
-
-/// The part of the cluster that a step changes. None for steps that only wait or write local files.
-fn part(action: &Action) -> Option<Part> {
-    match action {
-        Action::PostSchematic(_)
-        | Action::FetchImage(_)
-        | Action::DeleteImage(_)
-        | Action::MakeTemplate(_) => Some(Part::Images),
-        Action::CreateMapping(_)
-        | Action::UploadCidata(_)
-        | Action::CreateVm(_)
-        | Action::CloneVm(_)
-        | Action::ResizeDisk(_)
-        | Action::FinishVm(_)
-        | Action::StartVm(_)
-        | Action::ScrubCidata(_)
-        | Action::DetachCidata(_)
-        | Action::StopVm(_)
-        | Action::DestroyVm(_)
-        | Action::ChangeVm(_)
-        | Action::RestoreMarker(_)
-        | Action::MigrateVm(_)
-        // A member is removed only together with its VM, or before its lost VM is created again.
-        | Action::RemoveMember(_) => Some(Part::Vms),
-        Action::ApplyAddon(_) => Some(Part::Addons),
-        Action::AwaitVip(_) | Action::AwaitHealth(_) | Action::WriteClientFiles(_) => None,
-        // All other steps change a node after its VM runs.
-        _ => Some(Part::Configs),
-    }
-}
-
-fn is_end(action: &Action) -> bool {
-    matches!(action, Action::AwaitVip(_) | Action::AwaitHealth(_) | Action::WriteClientFiles(_))
 }
 
 fn is_node_change_excluded(

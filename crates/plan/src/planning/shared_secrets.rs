@@ -14,7 +14,7 @@ pub(super) fn is_of_another(desired: &Desired, config: &VmConfig) -> bool {
     let tags = config.tags();
     let is_tagged = tags.contains(TAG) && tags.iter().count() > 1;
     let is_noted =
-        Marker::told_cluster(config.description()).is_some_and(|name| name != desired.cluster);
+        Marker::named_cluster(config.description()).is_some_and(|name| name != desired.cluster);
     !tags.contains(&desired.cluster) && (is_tagged || is_noted)
 }
 
@@ -24,7 +24,7 @@ pub(super) fn part(desired: &Desired, places: &mut Placements<'_>) {
     if !places.shared.is_empty() {
         // If the tag policy of the datacenter rejected the tags, the notes count instead.
         let is_told = |found: &ObservedVm<'_>| {
-            let named = Marker::told_cluster(found.config.description());
+            let named = Marker::named_cluster(found.config.description());
             found.config.tags().contains(&desired.cluster)
                 || (found.marker.are_tags_rejected && named == Some(desired.cluster.as_str()))
         };
@@ -37,7 +37,7 @@ pub(super) fn of_another(desired: &Desired, places: &Placements<'_>) -> Option<F
     let (first, _) = places.shared.first()?;
     let message = format!(
         "{}: two clusters with the same secrets would join each other, so nothing is created",
-        told(desired, &places.shared)
+        shared_message(desired, &places.shared)
     );
     let hint = format!(
         "give {0} secrets of its own: move its secrets file away, then run `talmox secrets init {0}`; or, if it is the \
@@ -53,7 +53,7 @@ pub(super) fn of_another(desired: &Desired, places: &Placements<'_>) -> Option<F
 pub(super) fn spare(desired: &Desired, places: &Placements<'_>, secrets: bool) -> Vec<Finding> {
     let mut findings = vec![];
     if let Some((first, _)) = places.shared.first() {
-        let message = format!("{}: they are kept", told(desired, &places.shared));
+        let message = format!("{}: they are kept", shared_message(desired, &places.shared));
         let hint = format!("to destroy them with {}: {}", desired.cluster, retag(desired, first));
         let finding = if secrets { Finding::error } else { Finding::warning };
         findings.push(finding(FindingCode::SecretsShared, &desired.cluster, message).hint(hint));
@@ -91,7 +91,7 @@ pub(super) fn unnamed(desired: &Desired, places: &Placements<'_>) -> Vec<Finding
     let unnamed = placed.chain(removed).filter(|(_, found)| {
         let config = found.config;
         !config.tags().contains(&desired.cluster)
-            && Marker::told_cluster(config.description()).is_none()
+            && Marker::named_cluster(config.description()).is_none()
     });
     let finding = |(own, found): (&OwnVm, &ObservedVm<'_>)| {
         let (vmid, host) = (own.vm.vmid, &own.vm.node);
@@ -109,7 +109,7 @@ pub(super) fn unnamed(desired: &Desired, places: &Placements<'_>) -> Vec<Finding
     unnamed.map(finding).collect()
 }
 
-fn told(desired: &Desired, shared: &[(OwnVm, ObservedVm<'_>)]) -> String {
+fn shared_message(desired: &Desired, shared: &[(OwnVm, ObservedVm<'_>)]) -> String {
     let vms: Vec<String> = shared
         .iter()
         .map(|(own, found)| {

@@ -55,8 +55,8 @@ impl StorageCleanup<'_> {
     /// Plans the deletion of the images of this inventory. An image that another cluster may use is kept, because the names
     /// of images depend only on their contents.
     pub(super) fn images(&mut self) {
-        for (place, told) in &self.observed.images.contents {
-            if let Err(reason) = told {
+        for (place, listing) in &self.observed.images.contents {
+            if let Err(reason) = listing {
                 let subject = format!("{}/{}", place.0, place.1);
                 let message = format!(
                     "images there are kept, because the storage cannot be listed: {reason}"
@@ -99,8 +99,8 @@ impl StorageCleanup<'_> {
 
     fn volumes(&self) -> Vec<(NodeName, Volume)> {
         let places = self.observed.images.contents.iter();
-        let all = places.flat_map(|((host, _), told)| {
-            told.iter().flatten().map(|volume| (host.clone(), volume.clone()))
+        let all = places.flat_map(|((host, _), listing)| {
+            listing.iter().flatten().map(|volume| (host.clone(), volume.clone()))
         });
         all.collect()
     }

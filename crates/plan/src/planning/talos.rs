@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use talmox_values::HttpUrl;
+
 use super::builder::Builder;
 use super::placed::{Placed, VmPresence};
 use super::vm_plan::VmPlan;
@@ -246,7 +248,7 @@ fn come_up(
         return (!is_told).then(|| Change::planned(object, Class::Live, fields));
     }
     let version = builder.desired.talos_version.clone().unwrap_or_default();
-    let role = if node.is_control_plane { "control plane" } else { "worker" };
+    let role = if node.is_control_plane { "controlplane" } else { "worker" };
     let mut fields = vec![FieldChange::set("role", role), FieldChange::set("talos", version)];
     fields.extend(node.addresses.first().map(|address| FieldChange::set("address", address)));
     Some(Change::planned(object, Class::Create, fields))
@@ -294,10 +296,10 @@ fn bootstrap(
     let mut after: Vec<StepId> = plans[&first.node.name].apply.iter().cloned().collect();
     // The first control plane is created only after the older control planes have reported whether they have etcd data.
     let older = others.iter().filter(|placed| !vms[&placed.node.name].is_fresh);
-    for told in older.filter_map(|placed| plans[&placed.node.name].apply.as_ref()) {
+    for config_step in older.filter_map(|placed| plans[&placed.node.name].apply.as_ref()) {
         for making in ["create", "clone"] {
             let making = StepId::new(format!("vm/{}/{making}", first.node.name));
-            builder.steps.put_behind(&making, told);
+            builder.steps.put_behind(&making, config_step);
         }
     }
     let witnesses = others.iter().map(|placed| {
@@ -336,7 +338,7 @@ fn signs(builder: &Builder<'_>) -> ClusterSigns {
         vmid: placed.own.vm.vmid,
         has_etcd: placed.node.is_talos && placed.node.is_control_plane,
     });
-    let endpoint = desired.endpoint.as_deref().and_then(address_of_url);
+    let endpoint = desired.endpoint.as_deref().and_then(|url| HttpUrl::parse(url).ok()?.ip());
     let addresses: BTreeSet<IpAddr> = desired.vip.into_iter().chain(endpoint).collect();
     ClusterSigns {
         cluster: desired.cluster.clone(),
@@ -346,14 +348,6 @@ fn signs(builder: &Builder<'_>) -> ClusterSigns {
     }
 }
 
-/// The IP address in a URL such as `https://ADDRESS:6443`. None if the URL contains a host name.
-fn address_of_url(url: &str) -> Option<IpAddr> {
-    let authority = url.strip_prefix("https://")?.split('/').next()?;
-    let plain = authority.parse().ok();
-    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
-    plain.or_else(|| host.trim_matches(['[', ']']).parse().ok())
-}
-
 /// Whether a node reports that etcd was bootstrapped. Adds a warning for each node whose etcd is not healthy.
 fn has_etcd(builder: &mut Builder<'_>) -> bool {
     let mut has_etcd = false;
@@ -361,7 +355,7 @@ fn has_etcd(builder: &mut Builder<'_>) -> bool {
         let TalosSeen::OwnNode(found) = seen else { continue };
         match &found.etcd {
             EtcdSeen::Member { .. } => return true,
-            EtcdSeen::Ill { reason, .. } => {
+            EtcdSeen::Unhealthy { reason, .. } => {
                 has_etcd = true;
                 let message = format!("its etcd is not healthy: {reason}");
                 let hint = "run `talmox node services NODE` for the reason; nothing is bootstrapped while any node has etcd data";

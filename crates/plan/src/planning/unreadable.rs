@@ -95,7 +95,7 @@ pub(super) fn block(builder: &mut Builder<'_>) {
         if !may_have_vm(observed, &placed.node.name) {
             continue;
         }
-        let Some((what, hint)) = told_with_hint(desired, &observed.pve) else { return };
+        let Some((what, hint)) = unread_text_with_hint(desired, &observed.pve) else { return };
         placed.state = VmPresence::Blocked;
         let message = format!(
             "its VM is missing, and may be one that cannot be read, under another name: {what}"
@@ -128,7 +128,7 @@ pub(super) fn keeps_from_bootstrap(builder: &Builder<'_>) -> Option<Finding> {
     {
         return None;
     } else {
-        told_with_hint(desired, pve)?
+        unread_text_with_hint(desired, pve)?
     };
     let message = format!(
         "etcd is not bootstrapped: a VM that cannot be read may be a control plane with etcd data: {what}"
@@ -137,7 +137,7 @@ pub(super) fn keeps_from_bootstrap(builder: &Builder<'_>) -> Option<Finding> {
 }
 
 /// Description of the unreadable VMs that have no vmid, name or tags of the cluster, and a hint. None if no such VM exists.
-fn told_with_hint(desired: &Desired, pve: &Pve) -> Option<(String, String)> {
+fn unread_text_with_hint(desired: &Desired, pve: &Pve) -> Option<(String, String)> {
     let (vmid, Unread { host, .. }) = pve.unread.first_key_value()?;
     let pool = desired.nodes.iter().find_map(|node| node.pool.as_ref());
     let narrow = match pool {
@@ -148,11 +148,13 @@ fn told_with_hint(desired: &Desired, pve: &Pve) -> Option<(String, String)> {
         "{}\nor use a token that cannot see the VMs of others (`talmox init --role` prints the commands for one{narrow})",
         hint(*vmid, host, pve)
     );
-    Some((told(pve.unread.iter())?, hint))
+    Some((unread_text(pve.unread.iter())?, hint))
 }
 
 /// Text with the first VM and the number of further VMs. None if there is no VM.
-pub(super) fn told<'a>(mut unread: impl Iterator<Item = (&'a VmId, &'a Unread)>) -> Option<String> {
+pub(super) fn unread_text<'a>(
+    mut unread: impl Iterator<Item = (&'a VmId, &'a Unread)>,
+) -> Option<String> {
     let (vmid, Unread { host, reason }) = unread.next()?;
     let more = match unread.count() {
         0 => String::new(),

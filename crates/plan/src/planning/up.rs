@@ -6,9 +6,9 @@ use super::placed::VmPresence;
 use super::placement::places;
 use super::scope::Scope;
 use super::{
-    addon, cluster, foreign_vm, hidden_vm, left_out, marker_restore, missing_resource, preflight,
-    removal, replacement, rollout, selection, shared_secrets, split_etcd, stale_node, talos,
-    unreadable, vm,
+    addon, cluster, decision, foreign_vm, hidden_vm, left_out, marker_restore, missing_resource,
+    preflight, removal, replacement, rollout, selection, shared_secrets, split_etcd, stale_node,
+    talos, unreadable, vm,
 };
 use crate::desired::Desired;
 use crate::observed::Observed;
@@ -49,6 +49,9 @@ pub fn plan_within(
     hidden_vm::block(&mut builder);
     replacement::check(&mut builder);
     let nodes = builder.places.nodes.clone();
+    for placed in &nodes {
+        decision::placement(placed);
+    }
     let vms = nodes
         .iter()
         .map(|placed| (placed.node.name.clone(), vm::plan(&mut builder, placed)))
@@ -71,10 +74,12 @@ pub fn plan_within(
     selection::apply(&mut builder);
     builder.changes.sort_by(|a, b| a.object.cmp(&b.object));
     Finding::sort(&mut builder.findings);
-    Plan {
+    let plan = Plan {
         cluster: desired.cluster.clone(),
         changes: builder.changes,
         findings: builder.findings,
         steps: builder.steps.in_order(),
-    }
+    };
+    decision::open_changes(&plan);
+    plan
 }

@@ -5,7 +5,7 @@ use talmox_pve_types::id::DiskSlot;
 use talmox_pve_types::property::HostPci;
 
 use super::builder::Builder;
-use super::clone_source::surplus_of_template;
+use super::clone_source::removed_from_template;
 use super::placed::{ObservedVm, Placed, VmPresence};
 use super::scope::Part;
 use super::vm_creation::{created, finish, make};
@@ -30,12 +30,12 @@ pub(super) fn plan(builder: &mut Builder<'_>, placed: &Placed<'_>) -> VmPlan {
             let kept = made(builder, placed, found);
             replacement::plan(builder, placed, found, before, kept)
         }
-        VmPresence::Owned(found) => go_on(builder, placed, found),
+        VmPresence::Owned(found) => resume(builder, placed, found),
     }
 }
 
 /// Resumes the creation of a VM that was never started.
-fn go_on(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &ObservedVm<'_>) -> VmPlan {
+fn resume(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &ObservedVm<'_>) -> VmPlan {
     let node = placed.node;
     if maintenance_mode::lacks_volume(placed) {
         builder.findings.push(maintenance_mode::unfinished(placed));
@@ -49,13 +49,20 @@ fn go_on(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &ObservedVm<'_>)
             return VmPlan::default();
         }
     };
+    tracing::info!(
+        target: "talmox::plan",
+        subject = node.name,
+        "skipped: VM {} exists already; its creation resumes after `{}`",
+        placed.own.vm.vmid,
+        found.marker.stage.as_str(),
+    );
     let note = format!("resumes where an earlier run stopped ({})", found.marker.stage.as_str());
     builder.changes.push(created(node, placed, hostpci.as_ref(), Some(&note)));
     let (set, delete) = match found.marker.stage {
         Stage::Clone => {
             let has_cloudinit = found.config.cloudinit().is_some();
             let set = node.vm.after_clone(hostpci.as_ref(), has_cloudinit);
-            (set, surplus_of_template(node, found.config))
+            (set, removed_from_template(node, found.config))
         }
         _ => (changed_since(node, hostpci.as_ref(), found), vec![]),
     };
@@ -69,12 +76,12 @@ fn changed_since(
     hostpci: Option<&HostPci>,
     found: &ObservedVm<'_>,
 ) -> VmOptions {
-    let drifted = drift(&node.vm.wanted(hostpci), found.config);
+    let drifted = drift(&node.vm.desired_options(hostpci), found.config);
     // The last step of the creation sets the start order, if the token may set it.
     let waits = |key: &str| key == "startup" || key == "protection" && node.vm.loses_volume();
     let plain =
         drifted.iter().filter(|one| one.key.parse::<DiskSlot>().is_err() && !waits(&one.key));
-    plain.fold(VmOptions::new(), |set, one| set.set(&one.key, &one.wanted))
+    plain.fold(VmOptions::new(), |set, one| set.set(&one.key, &one.desired))
 }
 
 /// Compares a finished VM with the inventory, and starts the VM if it is stopped. A stopped VM is changed before its start.

@@ -111,7 +111,7 @@ pub(super) fn make(
             };
             let id = format!("vm/{}/clone", node.name);
             let step = builder.steps.add(id, Some(&node.name), after, Action::CloneVm(clone));
-            (step, set, template.surplus)
+            (step, set, template.removed)
         }
     };
     let start = finish(builder, placed, Some(step), set, delete);

@@ -9,7 +9,7 @@ use talmox_pve_types::property::GIB;
 use super::builder::Builder;
 use super::node_change::VmChange;
 use super::placed::{ObservedVm, Placed};
-use super::removed_option::surplus;
+use super::removed_option::removed_options;
 use super::scope::Part;
 use super::vm_host::{HostDrift, OFFLINE};
 use super::vm_option::{OptionChange, is_deferred, with_a_stop};
@@ -23,7 +23,7 @@ use crate::plan::{
 const SHRINKS: &str = "no disk can shrink: keep its size in the inventory, or replace the node (`talmox node replace`)";
 const FIRST_BOOT: &str = "systems other than Talos read their settings at their first boot";
 const PENDING: &str = "options that Proxmox applies with the next start of the VM";
-const SURPLUS: &str = "the inventory no longer has this disk; talmox does not delete disks of a node that stays: detach and delete \
+const REMOVED_DISK: &str = "the inventory no longer has this disk; talmox does not delete disks of a node that stays: detach and delete \
      it in Proxmox (Hardware), or replace the node";
 
 /// Fields of a change, each with its class, and notes about the fields.
@@ -140,8 +140,8 @@ impl Differences {
     ) {
         match gpu::device(builder.desired, node, host, &builder.observed.pve) {
             Ok(Some(device)) => {
-                let wanted = device.hostpci.to_string();
-                self.option(node, &Drift { wanted, ..drift.clone() }, found);
+                let desired = device.hostpci.to_string();
+                self.option(node, &Drift { desired, ..drift.clone() }, found);
                 let is_selected = builder.scope.allows(&node.name, Part::Vms);
                 let create = device.mapping.filter(|_| is_selected);
                 self.change.after.extend(create.map(|create| gpu::create_mapping(builder, create)));
@@ -206,9 +206,10 @@ pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Observe
             host = target;
         }
     }
-    let hostpci = node.vm.gpu.as_ref().and_then(|gpu| gpu::wanted(gpu, found.config, host, pve));
-    let wanted = node.vm.wanted(hostpci.as_ref());
-    let drifted = drift(&wanted, found.config);
+    let hostpci =
+        node.vm.gpu.as_ref().and_then(|gpu| gpu::desired_hostpci(gpu, found.config, host, pve));
+    let desired = node.vm.desired_options(hostpci.as_ref());
+    let drifted = drift(&desired, found.config);
     let object = Object::Vm(node.name.clone());
     let own = |one: &Drift| vm_tags::without_tags_of_users(one, &found.marker);
     for one in drifted.iter().filter_map(own) {
@@ -222,7 +223,7 @@ pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Observe
         }
         let is_accepted = ignored::reason(builder, &node.name, &object, &one.key).is_some();
         if one.key == "startup" && !is_accepted && !start_order::is_allowed(builder) {
-            builder.findings.push(start_order::rejected(placed, &one.wanted));
+            builder.findings.push(start_order::rejected(placed, &one.desired));
             continue;
         }
         if one.key == "hostpci0" && !is_accepted {
@@ -233,17 +234,17 @@ pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Observe
     }
     let is_selected = builder.scope.allows(&node.name, Part::Vms);
     let left = |why: Left| if is_selected { why } else { Left::NotSelected };
-    for surplus in surplus(node, &wanted, found.config) {
-        let old = Some(shown(&surplus.key, &surplus.found));
-        if surplus.class == Class::Destroy {
-            let object = Object::Disk(format!("{}/{}", node.name, surplus.key));
+    for removed in removed_options(node, &desired, found.config) {
+        let old = Some(shown(&removed.key, &removed.found));
+        if removed.class == Class::Destroy {
+            let object = Object::Disk(format!("{}/{}", node.name, removed.key));
             let fields = vec![FieldChange::of("size", old, None)];
             let change = Change::left(object, Class::Destroy, fields, left(Left::Impossible));
-            builder.changes.push(change.note(SURPLUS));
+            builder.changes.push(change.note(REMOVED_DISK));
         } else {
-            let class = if is_running { surplus.class } else { Class::Live };
-            differences.planned.push(class, FieldChange::of(&surplus.key, old, None), None);
-            differences.change.delete.push(surplus.key);
+            let class = if is_running { removed.class } else { Class::Live };
+            differences.planned.push(class, FieldChange::of(&removed.key, old, None), None);
+            differences.change.delete.push(removed.key);
         }
     }
     for (slot, old, new) in shrunk(node, found.config) {
@@ -257,14 +258,14 @@ pub(super) fn vm(builder: &mut Builder<'_>, placed: &Placed<'_>, found: &Observe
     }
     // Without this privilege, Proxmox does not report the pool of a VM.
     let sees_pool = |pool: &PoolId| pve.permissions.allows(&format!("/pool/{pool}"), "Pool.Audit");
-    if let (Some(wanted), Some(guest)) = (&node.pool, pve.guest(vmid))
-        && guest.pool.as_ref() != Some(wanted)
-        && sees_pool(wanted)
+    if let (Some(desired), Some(guest)) = (&node.pool, pve.guest(vmid))
+        && guest.pool.as_ref() != Some(desired)
+        && sees_pool(desired)
     {
         let old = guest.pool.as_ref().map(ToString::to_string);
-        let field = FieldChange::new("pool", old, Some(wanted.to_string()));
+        let field = FieldChange::new("pool", old, Some(desired.to_string()));
         differences.planned.push(Class::Live, field, None);
-        differences.change.pool = Some(wanted.clone());
+        differences.change.pool = Some(desired.clone());
     }
     let data = node.user_data_mark();
     if data.is_some() && found.marker.data != data {
@@ -325,12 +326,12 @@ fn has_volume(node: &DesiredNode, config: &VmConfig) -> bool {
 
 /// Disks that are larger than in the inventory, each with its slot, observed size and desired size.
 fn shrunk(node: &DesiredNode, config: &VmConfig) -> Vec<(String, FieldValue, FieldValue)> {
-    let disks = node.vm.disks.iter().filter_map(|wanted| {
-        let found = config.drive(&wanted.slot)?;
+    let disks = node.vm.disks.iter().filter_map(|desired| {
+        let found = config.drive(&desired.slot)?;
         let size = found.size()?;
         // Storages round sizes up, so only whole GiB are compared.
-        let is_larger = size / GIB > u64::from(wanted.gib);
-        is_larger.then(|| (wanted.slot.to_string(), disk(&found), FieldValue::from(wanted)))
+        let is_larger = size / GIB > u64::from(desired.gib);
+        is_larger.then(|| (desired.slot.to_string(), disk(&found), FieldValue::from(desired)))
     });
     disks.collect()
 }
@@ -339,13 +340,13 @@ fn shrunk(node: &DesiredNode, config: &VmConfig) -> Vec<(String, FieldValue, Fie
 /// before talmox set serials. The serial is not planned as a change, because Talos finds an existing user volume by its
 /// partition label. The serial matters only when the user volume is created again.
 fn without_serial(node: &DesiredNode, vmid: &str, config: &VmConfig) -> Vec<Finding> {
-    let disks = node.vm.disks.iter().filter_map(|wanted| {
-        let (serial, volume) = (wanted.options.get("serial")?, wanted.volume.as_ref()?);
-        let mut found = config.drive(&wanted.slot)?;
+    let disks = node.vm.disks.iter().filter_map(|desired| {
+        let (serial, volume) = (desired.options.get("serial")?, desired.volume.as_ref()?);
+        let mut found = config.drive(&desired.slot)?;
         if found.options.get("serial").is_some() {
             return None;
         }
-        let slot = &wanted.slot;
+        let slot = &desired.slot;
         let message = format!(
             "disk {slot} of its VM has no serial: Talos cannot find the disk of volume {volume} by its name"
         );
@@ -358,5 +359,5 @@ fn without_serial(node: &DesiredNode, vmid: &str, config: &VmConfig) -> Vec<Find
 
 fn field(drift: &Drift) -> FieldChange {
     let old = drift.found.as_deref().map(|found| shown(&drift.key, found));
-    FieldChange::of(&drift.key, old, Some(shown(&drift.key, &drift.wanted)))
+    FieldChange::of(&drift.key, old, Some(shown(&drift.key, &drift.desired)))
 }

@@ -17,9 +17,9 @@ const SHOWN: usize = 60;
 /// The difference between the notes of the inventory and those of the VM.
 pub(super) fn difference(node: &DesiredNode, config: &VmConfig) -> Option<FieldChange> {
     let found = inventory_notes::find(config.description());
-    let wanted = &node.vm.notes;
+    let desired = &node.vm.notes;
     let shown = |notes: &Option<String>| notes.as_deref().map(shortened);
-    (found != *wanted).then(|| FieldChange::new(NOTES, shown(&found), shown(wanted)))
+    (found != *desired).then(|| FieldChange::new(NOTES, shown(&found), shown(desired)))
 }
 
 /// The options with the description that they need: a run that sets tags records them in the marker, and a run that changes the

@@ -56,7 +56,7 @@ impl OptionChange {
         if key == "smbios1" {
             return Self::Impossible(OTHER_UUID);
         }
-        let (class, note) = match AddressChange::of_option(key, &drift.wanted, found) {
+        let (class, note) = match AddressChange::of_option(key, &drift.desired, found) {
             Some(change) => change.running_class(node),
             None if node.vm.disks[0].slot.as_str() == key => return Self::OtherSlot(OTHER_SLOT),
             None if is_deferred(node, key) => (Class::Live, Some(DEFERRED)),
@@ -64,7 +64,7 @@ impl OptionChange {
         };
         match class {
             Class::Replace => Self::Replace(note),
-            class => Self::Set { value: drift.wanted.clone(), class, note },
+            class => Self::Set { value: drift.desired.clone(), class, note },
         }
     }
 }
@@ -91,7 +91,7 @@ fn class(node: &DesiredNode, family: &str, drift: &Drift, config: &VmConfig) -> 
         if is_hotplugged(config, kind) { Class::Live } else { with_a_stop(node) }
     };
     match (family, drift.found.as_deref()) {
-        ("net", Some(found)) if !is_same_card(&drift.wanted, found) => with_a_stop(node),
+        ("net", Some(found)) if !is_same_card(&drift.desired, found) => with_a_stop(node),
         ("net", None) => plugged("network"),
         ("scsi" | "virtio", None) => plugged("disk"),
         (
@@ -105,22 +105,23 @@ fn class(node: &DesiredNode, family: &str, drift: &Drift, config: &VmConfig) -> 
 
 /// The way in which a drive with a volume is changed. The drive may grow and get other options, but it keeps its volume.
 fn of_drive(node: &DesiredNode, drift: &Drift, found: &Drive, config: &VmConfig) -> OptionChange {
-    let wanted = Drive::parse(&drift.wanted);
-    if wanted.storage() != found.storage() {
+    let desired = Drive::parse(&drift.desired);
+    if desired.storage() != found.storage() {
         return OptionChange::Impossible(MOVES);
     }
     let is_disk = node.vm.disks.iter().any(|disk| disk.slot.as_str() == drift.key);
     if !is_disk || found.volume_id().is_none() {
         return OptionChange::Impossible(FIXED);
     }
-    let mut kept = Drive { source: found.source.clone(), options: wanted.options.clone() };
+    let mut kept = Drive { source: found.source.clone(), options: desired.options.clone() };
     // A missing serial does not count as drift.
     if found.options.get("serial").is_none() {
         let _serial = kept.options.remove("serial");
     }
     let value = has_other_options(&drift.key, &kept, config).then(|| kept.to_string());
     let class = with_a_stop(node);
-    let is_larger = wanted.size().zip(found.size()).is_some_and(|(wanted, found)| wanted > found);
+    let is_larger =
+        desired.size().zip(found.size()).is_some_and(|(desired, found)| desired > found);
     match value {
         value if is_larger => OptionChange::Grow { value, class, note: GROWS },
         Some(value) => OptionChange::Set { value, class, note: None },
@@ -135,10 +136,10 @@ fn has_other_options(key: &str, kept: &Drive, config: &VmConfig) -> bool {
 
 /// Whether Proxmox can change the network card while it is plugged in. This works for the bridge, the VLAN and the firewall.
 /// Otherwise Proxmox unplugs the card and plugs in another one, and the node loses its addresses.
-fn is_same_card(wanted: &str, found: &str) -> bool {
-    let (wanted, found) = (Net::parse(wanted), Net::parse(found));
-    wanted.model == found.model
-        && wanted.mac == found.mac
-        && wanted.mtu == found.mtu
-        && wanted.other.get("queues") == found.other.get("queues")
+fn is_same_card(desired: &str, found: &str) -> bool {
+    let (desired, found) = (Net::parse(desired), Net::parse(found));
+    desired.model == found.model
+        && desired.mac == found.mac
+        && desired.mtu == found.mtu
+        && desired.other.get("queues") == found.other.get("queues")
 }

@@ -81,8 +81,9 @@ fn hashed_offsets(node: &DesiredNode, length: u64) -> impl Iterator<Item = u64> 
     let uuid = node.identity.uuid;
     let first = uuid.low_bits() % length;
     // Only a distance without a common divisor leads to every offset.
-    let distance = (1 + uuid.high_bits() % length..).find(|distance| gcd(*distance, length) == 1);
-    let distance = distance.unwrap_or(1) % length;
+    let start = 1 + uuid.high_bits() % length;
+    let mut distances = start..=start + length;
+    let distance = distances.find(|distance| gcd(*distance, length) == 1).unwrap_or(1) % length;
     (0..length).map(move |step| (first + step * distance) % length)
 }
 

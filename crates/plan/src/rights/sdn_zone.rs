@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_what_may_be_a_vnet() {
+    fn names_show_possible_vnets() {
         for bridge in ["vmbr0", "vmbr12", "lan-bridge", "v", "a.b", "0net", "longbridge"] {
             assert!(!may_be_vnet(bridge), "{bridge}");
             assert_eq!(grant_path(bridge), format!("/sdn/zones/localnetwork/{bridge}"));

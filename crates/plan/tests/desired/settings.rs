@@ -65,8 +65,8 @@ fn disks_are_selected_by_stable_links() {
             assert_eq!(parts.text("machine/install/disk"), Some(link(0)), "{version}");
             if parts.kinds().contains(&"UserVolumeConfig alpha".to_owned()) {
                 for index in [1, 3] {
-                    let wanted = format!("\"{}\" in disk.symlinks", link(index));
-                    assert!(config.contains(&wanted), "{version}: {wanted}\n{config}");
+                    let desired = format!("\"{}\" in disk.symlinks", link(index));
+                    assert!(config.contains(&desired), "{version}: {desired}\n{config}");
                 }
                 assert!(!config.contains("dev_path"), "{version}");
             } else {
@@ -295,4 +295,17 @@ fn a_node_with_a_lease_is_contacted_at_its_address() {
         );
         assert_eq!(parts.each("machine/network/interfaces", "dhcp"), ["true"]);
     }
+}
+
+#[test]
+fn a_built_in_pod_network_replaces_flannel_and_kube_proxy() {
+    let of = |cluster: &str| {
+        let (parts, ..) = one("v1.11.2", cluster, "");
+        (parts.text("cluster/network/cni/name"), parts.text("cluster/proxy/disabled"))
+    };
+    let (cni, proxy) = of("");
+    assert_ne!(cni.as_deref(), Some("none"));
+    assert_ne!(proxy.as_deref(), Some("true"));
+    let (cni, proxy) = of("addons: [{name: net, builtin: cilium}]");
+    assert_eq!((cni.as_deref(), proxy.as_deref()), (Some("none"), Some("true")));
 }

@@ -187,7 +187,7 @@ fn a_rejected_object_is_an_error_unless_the_run_may_fix_it() {
     let rejected = |why: &str, is_final: bool| {
         let (object, place) =
             ("Deployment shop/till".to_owned(), "shop.yaml, document 4".to_owned());
-        let changes = vec![change(&object, "is refused")];
+        let changes = vec![change(&object, "is rejected")];
         let refusals = vec![RejectedObject { object, place, why: why.to_owned(), is_final }];
         AddonSeen { is_noted: true, changes, refusals }
     };
@@ -213,10 +213,10 @@ fn a_rejected_object_is_an_error_unless_the_run_may_fix_it() {
     quota.changes.push(change("ResourceQuota shop/all", "changes spec.hard.pods"));
     assert_eq!(reported(&found(&desired, quota)), Severity::Warning);
     // The cluster is not healthy, so the rejection may be temporary.
-    let mut ill = found(&desired, rejected("admission webhook denied the request", false));
-    let KubernetesSeen::Answers(registered) = &mut ill.kubernetes else { panic!() };
-    registered.trouble = Some("wk-1 is not ready".to_owned());
-    assert_eq!(reported(&ill), Severity::Warning);
+    let mut unhealthy = found(&desired, rejected("admission webhook denied the request", false));
+    let KubernetesSeen::Answers(registered) = &mut unhealthy.kubernetes else { panic!() };
+    registered.problem = Some("wk-1 is not ready".to_owned());
+    assert_eq!(reported(&unhealthy), Severity::Warning);
     // A change of another object does not fix an unknown field.
     let mut typo = rejected(typo, true);
     typo.changes.push(change("ResourceQuota shop/all", "is new"));

@@ -20,9 +20,9 @@ fn bootstrap(plan: &Plan) -> Option<&BootstrapEtcd> {
     })
 }
 
-fn ill(voters: &[&str], is_leaderless: bool) -> EtcdSeen {
+fn unhealthy(voters: &[&str], is_leaderless: bool) -> EtcdSeen {
     let voters = voters.iter().map(|name| (*name).to_owned()).collect();
-    EtcdSeen::Ill { reason: "no leader".to_owned(), voters, is_leaderless }
+    EtcdSeen::Unhealthy { reason: "no leader".to_owned(), voters, is_leaderless }
 }
 
 /// A cluster whose VMs all run, and in which no node has etcd data.
@@ -85,7 +85,7 @@ fn an_unhealthy_etcd_counts_as_data() {
     let mut observed = settled(&home());
     for name in ["cp-1", "cp-2", "cp-3"] {
         let Some(TalosSeen::OwnNode(found)) = observed.nodes.get_mut(name) else { panic!() };
-        found.etcd = ill(&["cp-1", "cp-2", "cp-3"], false);
+        found.etcd = unhealthy(&["cp-1", "cp-2", "cp-3"], false);
     }
     let plan = plan(&home(), &observed);
     assert!(bootstrap(&plan).is_none());
@@ -272,20 +272,24 @@ fn an_etcd_that_lost_its_majority_is_not_waited_for() {
             .to_owned(),
     ];
     let errors = |observed: &Observed, was_up| reported(observed, was_up).0;
-    assert_eq!(errors(&lost(&two, &ill(&ALL, false)), false), named, "it says who votes");
+    assert_eq!(errors(&lost(&two, &unhealthy(&ALL, false)), false), named, "it says who votes");
     assert_eq!(
-        errors(&lost(&two, &ill(&[], true)), true),
+        errors(&lost(&two, &unhealthy(&[], true)), true),
         named,
         "it reports that there is no leader"
     );
-    let growing = lost(&two, &ill(&["cp-2"], false));
+    let growing = lost(&two, &unhealthy(&["cp-2"], false));
     assert_eq!(errors(&growing, true), no_errors, "they were never in it");
-    assert_eq!(errors(&lost(&two, &ill(&[], true)), false), no_errors, "they may never have been");
-    assert_eq!(errors(&lost(&two, &ill(&[], false)), true), no_errors, "it says nothing");
-    assert_eq!(errors(&lost(&["cp-1"], &ill(&ALL, true)), true), no_errors, "two are left");
-    assert_eq!(errors(&lost(&[], &ill(&ALL, true)), true), no_errors, "all are left");
+    assert_eq!(
+        errors(&lost(&two, &unhealthy(&[], true)), false),
+        no_errors,
+        "they may never have been"
+    );
+    assert_eq!(errors(&lost(&two, &unhealthy(&[], false)), true), no_errors, "it says nothing");
+    assert_eq!(errors(&lost(&["cp-1"], &unhealthy(&ALL, true)), true), no_errors, "two are left");
+    assert_eq!(errors(&lost(&[], &unhealthy(&ALL, true)), true), no_errors, "all are left");
     // A stopped control plane is not lost: two of three members remain.
-    let mut observed = lost(&["cp-1"], &ill(&ALL, true));
+    let mut observed = lost(&["cp-1"], &unhealthy(&ALL, true));
     observed.pve.vms.get_mut(&vmid(302)).unwrap().is_running = false;
     observed.nodes.insert("cp-3".to_owned(), TalosSeen::Nothing("timed out".to_owned()));
     assert_eq!(errors(&observed, true), no_errors);
@@ -300,7 +304,7 @@ fn after<'a>(plan: &'a Plan, id: &str) -> Vec<&'a str> {
 #[test]
 fn a_worker_that_may_have_its_config_is_waited_for_after_the_bootstrap() {
     let mut observed = before_bootstrap();
-    let silent = || TalosSeen::Nothing("refused".to_owned());
+    let silent = || TalosSeen::Nothing("connection refused".to_owned());
     observed.nodes.insert("wk-1".to_owned(), silent());
     observed.nodes.insert("wk-2".to_owned(), TalosSeen::Maintenance { mismatch: None });
     observed.nodes.insert("cp-2".to_owned(), silent());

@@ -271,7 +271,7 @@ fn a_stopped_vm_is_started() {
     let desired = home();
     let mut observed = running(&desired);
     observed.pve.vms.get_mut(&vmid(303)).unwrap().is_running = false;
-    observed.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("refused".to_owned()));
+    observed.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("connection refused".to_owned()));
     assert_snapshot!(text(&desired, &observed));
 }
 
@@ -279,7 +279,7 @@ fn a_stopped_vm_is_started() {
 fn a_node_that_does_not_answer_is_waited_for() {
     let desired = home();
     let mut observed = running(&desired);
-    observed.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("refused".to_owned()));
+    observed.nodes.insert("wk-1".to_owned(), TalosSeen::Nothing("connection refused".to_owned()));
     assert_snapshot!(text(&desired, &observed));
 }
 
@@ -378,7 +378,7 @@ fn a_foreign_vm_of_the_same_name_is_a_warning() {
     let plan = plan(&desired, &observed);
     let place = "VM 777 (wk-1) on pve1 has the vmid, name or UUID of this node";
     let expected =
-        format!("wk-1: {place}, and talmox does not manage it: it does not carry talmox's marker");
+        format!("wk-1: {place}, but talmox does not manage it: it does not carry talmox's marker");
     assert_eq!((warnings(&plan), plan.errors().count()), (vec![expected], 0));
 }
 
@@ -388,7 +388,7 @@ fn an_unhealthy_cluster_is_waited_for() {
     let mut observed = running(&desired);
     assert!(plan(&desired, &observed).is_empty());
     let KubernetesSeen::Answers(registered) = &mut observed.kubernetes else { panic!() };
-    registered.trouble = Some("wk-2 is not ready".to_owned());
+    registered.problem = Some("wk-2 is not ready".to_owned());
     assert_snapshot!(text(&desired, &observed));
     assert_eq!(ids(&plan(&desired, &observed)), ["cluster/health"]);
 

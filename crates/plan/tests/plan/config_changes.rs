@@ -161,7 +161,7 @@ fn a_kubernetes_version_does_not_keep_the_rest_of_a_config_from_being_applied() 
         changes.iter().flat_map(|change| &change.fields).map(|field| field.path.clone()).collect()
     };
     assert!(paths(&left).contains(&"machine.kubelet.image".to_owned()), "{left:#?}");
-    assert!(paths(&left).iter().all(|path| path.ends_with(".image")), "{left:#?}");
+    assert!(paths(&left).iter().all(|path| path.strip_suffix(".image").is_some()), "{left:#?}");
     assert_eq!(paths(&planned), ["machine.nodeLabels.rack"]);
 }
 

@@ -48,14 +48,14 @@ fn another_machine_at_the_address_of_a_new_node_is_reported() {
         @"cp-1: its address 10.0.0.11 is in use: something that does not speak TLS answers at port 50000"
     );
     assert_snapshot!(
-        reported(Some(TalosSeen::Nothing("refused".to_owned())), Some(other_server("a TLS server"))),
+        reported(Some(TalosSeen::Nothing("connection refused".to_owned())), Some(other_server("a TLS server"))),
         @"cp-1: its address 10.0.0.11 is in use: a TLS server answers at port 6443"
     );
     assert_snapshot!(
         reported(None, Some(PortSeen::ThisCluster)),
         @"cp-1: its address 10.0.0.11 is in use: the Kubernetes API of this cluster answers at port 6443"
     );
-    assert_eq!(reported(Some(TalosSeen::Nothing("refused".to_owned())), None), "");
+    assert_eq!(reported(Some(TalosSeen::Nothing("connection refused".to_owned())), None), "");
     // A VM of this cluster that is still booting gets no error, because the run waits for it.
     let mut observed = settled(&desired);
     observed.nodes.insert("cp-1".to_owned(), TalosSeen::NotTalos("something".to_owned()));
@@ -205,7 +205,9 @@ fn missing_images_are_errors() {
     ");
     // A plan that fetches no image has no finding about image servers.
     let mut observed = settled(&desired);
-    observed.sources.insert(FACTORY.to_owned(), SourceSeen::Unreachable("refused".to_owned()));
+    observed
+        .sources
+        .insert(FACTORY.to_owned(), SourceSeen::Unreachable("connection refused".to_owned()));
     assert!(plan(&desired, &observed).findings.is_empty());
 }
 
@@ -395,8 +397,8 @@ fn all_findings_are_in_one_report() {
     observed
         .nodes
         .insert("cp-2".to_owned(), TalosSeen::OtherMachine("a node of another cluster".to_owned()));
-    let refused = SourceSeen::Unreachable("connection refused".to_owned());
-    observed.sources.insert(FACTORY.to_owned(), refused);
+    let rejected = SourceSeen::Unreachable("connection refused".to_owned());
+    observed.sources.insert(FACTORY.to_owned(), rejected);
     let desired = desired(&format!(
         "{HEAD}controlplane:\n  - {{name: cp-1, ip: 10.0.0.11, vmid: 300}}\n  \
          - {{name: cp-2, ip: 10.0.0.12, cores: 32}}\n  - {{name: cp-3, ip: 10.0.0.13}}\n\

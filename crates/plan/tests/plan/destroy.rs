@@ -16,7 +16,7 @@ fn end(desired: &Desired, observed: &Observed) -> Plan {
 }
 
 /// Asserts that the same finding is a warning, and an error if the secrets are deleted too.
-fn assert_doubt(desired: &Desired, observed: &Observed, expected: &str) {
+fn assert_finding(desired: &Desired, observed: &Observed, expected: &str) {
     let plain = end(desired, observed);
     assert_eq!((errors(&plain), warnings(&plain)), (vec![], vec![expected.to_owned()]));
     let options = DestroyOptions { images: false, secrets: true };
@@ -148,7 +148,7 @@ fn a_copy_of_a_vm_keeps_the_secrets() {
     let why = format!("it has the marker of this node, but the UUID {other} and not {own}");
     let expected =
         format!("cp-1: VM 350 on pve2 has its marker or UUID, and is not an owned VM: {why}");
-    assert_doubt(&desired, &observed, &expected);
+    assert_finding(&desired, &observed, &expected);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_node_that_answers_without_a_vm_keeps_the_secrets() {
     observed.pve.vms.remove(&vmid(303)).unwrap();
     observed.pve.resources.guests.retain(|guest| guest.vmid != vmid(303));
     let what = "a node of this cluster answers at 10.0.0.21, and its VM is not visible";
-    assert_doubt(&desired, &observed, &format!("wk-1: {what}"));
+    assert_finding(&desired, &observed, &format!("wk-1: {what}"));
     // The VM of a renamed node is destroyed under its old name.
     let mut renamed = settled(&desired);
     let seen = renamed.nodes.remove("wk-2").unwrap();

@@ -7,6 +7,7 @@ mod change_kinds;
 mod changes;
 mod config_changes;
 mod conflict;
+mod decisions;
 mod deleted_files;
 mod destroy;
 mod etcd_command;

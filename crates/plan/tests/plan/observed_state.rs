@@ -233,6 +233,9 @@ fn carry_out_step(desired: &Desired, step: &Step, observed: &mut Observed) {
         Action::BootstrapEtcd(bootstrap) => join(observed, &bootstrap.node.name, true),
         Action::AwaitMember(member) => {
             join(observed, &member.node.name, member.node.is_control_plane);
+            if let Some(registered) = registered(observed) {
+                registered.nodes.insert(member.node.name.clone());
+            }
         }
         _ => {}
     }

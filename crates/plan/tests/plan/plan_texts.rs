@@ -140,10 +140,10 @@ fn a_removed_control_plane() {
     assert_snapshot!(text(&shrunk, &observed));
     // A member that was never in the inventory is reported as well.
     let Some(TalosSeen::OwnNode(first)) = observed.nodes.get_mut("cp-1") else { panic!() };
-    let names = ["cp-1", "cp-2", "cp-3", "stranger"].map(str::to_owned).to_vec();
+    let names = ["cp-1", "cp-2", "cp-3", "cp-9"].map(str::to_owned).to_vec();
     first.etcd = EtcdSeen::Member { names };
     let text = text(&shrunk, &observed);
-    assert!(text.contains("- node stranger") && !text.contains(strange), "{text}");
+    assert!(text.contains("- node cp-9") && !text.contains(strange), "{text}");
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn a_stopped_vm() {
     let desired = home();
     let mut observed = settled(&desired);
     observed.pve.vms.get_mut(&vmid(301)).unwrap().is_running = false;
-    observed.nodes.insert("cp-2".to_owned(), TalosSeen::Nothing("refused".to_owned()));
+    observed.nodes.insert("cp-2".to_owned(), TalosSeen::Nothing("connection refused".to_owned()));
     assert_snapshot!(text(&desired, &observed));
 }
 
@@ -300,7 +300,7 @@ fn most_control_planes_are_gone() {
     let Some(TalosSeen::OwnNode(second)) = observed.nodes.get_mut("cp-2") else { panic!() };
     let reason = "etcd is Running, but not healthy: no leader".to_owned();
     let voters = ["cp-1", "cp-2", "cp-3"].map(str::to_owned).to_vec();
-    second.etcd = EtcdSeen::Ill { reason, voters, is_leaderless: false };
+    second.etcd = EtcdSeen::Unhealthy { reason, voters, is_leaderless: false };
     assert_snapshot!(text(&desired, &observed));
 }
 

@@ -9,11 +9,11 @@ use crate::support::{HEAD, HOME, desired, home, ids, plan, warnings};
 
 #[test]
 fn a_node_whose_object_was_deleted_registers_again() {
-    let mut world = running(&home());
+    let mut observed = running(&home());
     for name in ["cp-3", "wk-2"] {
-        assert!(registered(&mut world).unwrap().nodes.remove(name));
+        assert!(registered(&mut observed).unwrap().nodes.remove(name));
     }
-    let first = plan(&home(), &world);
+    let first = plan(&home(), &observed);
     let steps = ["node/wk-2/register", "node/cp-3/register", "cluster/health"];
     assert_eq!(ids(&first), steps);
     assert_eq!(class_of(&first, "node wk-2"), Class::Live);
@@ -28,46 +28,46 @@ fn a_node_whose_object_was_deleted_registers_again() {
              not registered it yet"
         ))
     );
-    carry_out(&home(), &first, &mut world, usize::MAX);
-    assert!(plan(&home(), &world).is_empty());
+    carry_out(&home(), &first, &mut observed, usize::MAX);
+    assert!(plan(&home(), &observed).is_empty());
 }
 
 #[test]
 fn a_node_that_never_registers_is_left_alone() {
     let patch = "patches: {all: [{machine: {kubelet: {skipNodeRegistration: true}}}]}\n";
     let closed = desired(&format!("{HEAD}{patch}{HOME}"));
-    let mut world = running(&closed);
-    registered(&mut world).unwrap().nodes.remove("wk-2");
-    assert_eq!(ids(&plan(&closed, &world)), Vec::<&str>::new());
+    let mut observed = running(&closed);
+    registered(&mut observed).unwrap().nodes.remove("wk-2");
+    assert_eq!(ids(&plan(&closed, &observed)), Vec::<&str>::new());
 }
 
 #[test]
 fn a_node_that_is_listed_under_its_full_name_is_left_alone() {
-    let mut world = running(&home());
-    let known = registered(&mut world).unwrap();
+    let mut observed = running(&home());
+    let known = registered(&mut observed).unwrap();
     known.nodes.remove("wk-2");
     known.nodes.insert("wk-2.example.com".to_owned());
-    assert_eq!(ids(&plan(&home(), &world)), Vec::<&str>::new());
+    assert_eq!(ids(&plan(&home(), &observed)), Vec::<&str>::new());
 }
 
 #[test]
 fn a_node_that_joins_a_cluster_with_a_pod_network_must_become_ready() {
-    let awaits_ready = |world: &Observed| {
-        let plan = plan(&home(), world);
+    let awaits_ready = |observed: &Observed| {
+        let plan = plan(&home(), observed);
         let join = plan.steps.iter().find(|step| step.id.as_str() == "talos/wk-2/join").unwrap();
         let Action::AwaitMember(member) = &join.action else { panic!() };
         member.awaits_ready
     };
     // The health check of a new cluster waits for its nodes, after add-ons were applied.
     assert!(!awaits_ready(&empty()));
-    let mut world = running(&home());
-    let guests = &mut world.pve.resources.guests;
+    let mut observed = running(&home());
+    let guests = &mut observed.pve.resources.guests;
     let gone = guests.iter().find(|guest| guest.name.as_deref() == Some("wk-2")).unwrap().vmid;
     guests.retain(|guest| guest.vmid != gone);
-    world.pve.vms.remove(&gone).unwrap();
-    world.nodes.insert("wk-2".to_owned(), TalosSeen::Nothing("no route".to_owned()));
-    assert!(awaits_ready(&world));
-    let known = registered(&mut world).unwrap();
+    observed.pve.vms.remove(&gone).unwrap();
+    observed.nodes.insert("wk-2".to_owned(), TalosSeen::Nothing("no route".to_owned()));
+    assert!(awaits_ready(&observed));
+    let known = registered(&mut observed).unwrap();
     known.unready = known.nodes.clone();
-    assert!(!awaits_ready(&world), "no node is ready, so there may be no pod network");
+    assert!(!awaits_ready(&observed), "no node is ready, so there may be no pod network");
 }

@@ -86,7 +86,7 @@ fn control_planes_are_replaced_one_by_one_after_the_workers() {
 fn no_replacement_starts_before_other_nodes_are_back() {
     let desired = home();
     let mut observed = settled(&desired);
-    observed.nodes.insert("cp-3".to_owned(), TalosSeen::Nothing("refused".to_owned()));
+    observed.nodes.insert("cp-3".to_owned(), TalosSeen::Nothing("connection refused".to_owned()));
     let plan = plan_within(&desired, &observed, &replacing(&["wk-1"]));
     assert_eq!(waits(&plan, "vm/wk-1/stop"), ["talos/cp-3/join"]);
     // Two of three etcd members must stay healthy.

@@ -88,17 +88,17 @@ fn nothing_is_selected_by_an_empty_plan() {
 #[test]
 fn a_run_for_configs_creates_no_vm_for_a_dead_member() {
     let desired = home();
-    let mut world = settled(&desired);
-    world.pve.vms.remove(&vmid(301)).unwrap();
-    world.pve.resources.guests.retain(|guest| guest.vmid != vmid(301));
-    world.nodes.insert("cp-2".to_owned(), TalosSeen::Nothing("no route".to_owned()));
+    let mut observed = settled(&desired);
+    observed.pve.vms.remove(&vmid(301)).unwrap();
+    observed.pve.resources.guests.retain(|guest| guest.vmid != vmid(301));
+    observed.nodes.insert("cp-2".to_owned(), TalosSeen::Nothing("no route".to_owned()));
     let nodes = desired.nodes.iter().map(|node| node.name.clone()).collect();
     let cordoned = [("cp-2".to_owned(), CordonedBy::Talmox)].into();
     let unready = ["cp-2".to_owned()].into();
     let registered = Registered { nodes, cordoned, unready, ..Registered::default() };
-    world.kubernetes = KubernetesSeen::Answers(registered);
+    observed.kubernetes = KubernetesSeen::Answers(registered);
     for part in [Part::Configs, Part::Addons, Part::Images] {
-        let plan = limited(&desired, &world, &to_part(part));
+        let plan = limited(&desired, &observed, &to_part(part));
         let text = show::text(&plan);
         assert!(plan.steps.iter().all(|step| step.node.as_deref() != Some("cp-2")), "{text}");
         for change in plan.changes.iter().filter(|change| change.object.node() == Some("cp-2")) {
@@ -106,7 +106,7 @@ fn a_run_for_configs_creates_no_vm_for_a_dead_member() {
         }
     }
     // A run for VMs removes the member and creates the VM, but sends no config.
-    let plan = limited(&desired, &world, &to_part(Part::Vms));
+    let plan = limited(&desired, &observed, &to_part(Part::Vms));
     let text = show::text(&plan);
     for id in ["etcd/cp-2/leave", "vm/cp-2/create", "vm/cp-2/start"] {
         assert!(ids(&plan).contains(&id), "{id}: {text}");

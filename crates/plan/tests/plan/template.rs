@@ -21,7 +21,7 @@ fn create(desired: &Desired, observed: &Observed) -> Plan {
 }
 
 /// An observed state with a template that has this Talos version and this schematic.
-fn world_with(talos: &str, schematic: &str) -> Observed {
+fn observed_with(talos: &str, schematic: &str) -> Observed {
     let mut observed = empty();
     let mark = TemplateMark { talos: talos.to_owned(), schematic: schematic.to_owned() };
     described_template(
@@ -45,7 +45,7 @@ fn the_contents_of_a_template_are_checked() {
     assert_eq!(mark.talos, "v1.11.2");
     assert_eq!(Some(&mark.schematic), desired.nodes[0].schematic.as_ref());
 
-    let observed = world_with(&mark.talos, &mark.schematic);
+    let observed = observed_with(&mark.talos, &mark.schematic);
     let found = plan(&desired, &observed);
     assert!(ids(&found).contains(&"vm/cp-1/clone"), "{:?}", ids(&found));
     assert!(found.findings.is_empty(), "{:?}", found.findings);
@@ -64,7 +64,7 @@ fn the_contents_of_a_template_are_checked() {
     let hint = made.findings[0].hint.as_deref().unwrap();
     assert!(hint.contains("on pve1: qm destroy 9000"), "{hint}");
 
-    let observed = world_with("v1.10.5", &mark.schematic);
+    let observed = observed_with("v1.10.5", &mark.schematic);
     let reported = format!(
         "pve1/{NAME}: nodes cannot be cloned from it: it has Talos v1.10.5, and v1.11.2 is needed"
     );

@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn download_requests_contain_the_checksum() {
         let (node, storage) = ids();
-        let mut wanted = Download {
+        let mut desired = Download {
             url: "https://factory.talos.dev/image/x".to_owned(),
             content: Content::Import,
             name: "talos.qcow2".parse().unwrap(),
@@ -335,12 +335,13 @@ mod tests {
             verify_certificates: true,
         };
         assert_eq!(
-            download(&node, &storage, &wanted).body().unwrap(),
+            download(&node, &storage, &desired).body().unwrap(),
             "url=https%3A%2F%2Ffactory.talos.dev%2Fimage%2Fx&content=import&filename=talos.qcow2"
         );
-        wanted.checksum = Some(Checksum { algorithm: "sha256".to_owned(), value: "ab".to_owned() });
-        wanted.verify_certificates = false;
-        let body = download(&node, &storage, &wanted).body().unwrap();
+        desired.checksum =
+            Some(Checksum { algorithm: "sha256".to_owned(), value: "ab".to_owned() });
+        desired.verify_certificates = false;
+        let body = download(&node, &storage, &desired).body().unwrap();
         assert!(
             body.ends_with("&checksum-algorithm=sha256&checksum=ab&verify-certificates=0"),
             "{body}"

@@ -9,7 +9,7 @@ use crate::wire::split;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drift {
     pub key: String,
-    pub wanted: String,
+    pub desired: String,
     pub found: Option<String>,
 }
 
@@ -17,45 +17,45 @@ pub struct Drift {
 /// that Proxmox sets itself are ignored.
 ///
 /// Options without a desired value are not compared.
-pub fn drift(wanted: &VmOptions, found: &VmConfig) -> Vec<Drift> {
-    let differs = |(key, wanted): &(&str, &str)| !is_same(key, wanted, found.get(key));
-    let drift = |(key, wanted): (&str, &str)| Drift {
+pub fn drift(desired: &VmOptions, found: &VmConfig) -> Vec<Drift> {
+    let differs = |(key, desired): &(&str, &str)| !is_same(key, desired, found.get(key));
+    let drift = |(key, desired): (&str, &str)| Drift {
         key: key.to_owned(),
-        wanted: wanted.to_owned(),
+        desired: desired.to_owned(),
         found: found.get(key).map(str::to_owned),
     };
-    wanted.iter().filter(differs).map(drift).collect()
+    desired.iter().filter(differs).map(drift).collect()
 }
 
-fn is_same(key: &str, wanted: &str, found: Option<&str>) -> bool {
+fn is_same(key: &str, desired: &str, found: Option<&str>) -> bool {
     let text = found.unwrap_or_default();
     match rule::of(key) {
         ComparisonRule::Number(default) => {
             let number = |text: &str| text.trim().parse::<f64>().ok();
             let default = default.map(|number| number.to_string()).unwrap_or_default();
-            match (number(wanted), number(found.unwrap_or(&default))) {
-                (Some(wanted), Some(found)) => (wanted - found).abs() < f64::EPSILON,
-                (None, None) => wanted == text,
+            match (number(desired), number(found.unwrap_or(&default))) {
+                (Some(desired), Some(found)) => (desired - found).abs() < f64::EPSILON,
+                (None, None) => desired == text,
                 _ => false,
             }
         }
         ComparisonRule::Flag(default) => {
-            truthy(wanted) == found.map_or(Some(default), |found| truthy(found.trim()))
+            truthy(desired) == found.map_or(Some(default), |found| truthy(found.trim()))
         }
-        ComparisonRule::Text(default) => wanted == found.unwrap_or(default),
-        ComparisonRule::Description => wanted.trim_end() == text.trim_end(),
-        ComparisonRule::Set => Tags::parse(wanted) == Tags::parse(text),
-        ComparisonRule::Hotplug => hotplug(wanted) == hotplug(found.unwrap_or("1")),
-        ComparisonRule::List => split(wanted) == split(text),
-        ComparisonRule::Boot => BootOrder::parse(wanted) == BootOrder::parse(text),
-        ComparisonRule::Smbios => smbios(wanted, text),
+        ComparisonRule::Text(default) => desired == found.unwrap_or(default),
+        ComparisonRule::Description => desired.trim_end() == text.trim_end(),
+        ComparisonRule::Set => Tags::parse(desired) == Tags::parse(text),
+        ComparisonRule::Hotplug => hotplug(desired) == hotplug(found.unwrap_or("1")),
+        ComparisonRule::List => split(desired) == split(text),
+        ComparisonRule::Boot => BootOrder::parse(desired) == BootOrder::parse(text),
+        ComparisonRule::Smbios => smbios(desired, text),
         ComparisonRule::Net => {
-            found.is_some_and(|found| net(&Net::parse(wanted), &Net::parse(found)))
+            found.is_some_and(|found| net(&Net::parse(desired), &Net::parse(found)))
         }
         ComparisonRule::Drive(parts) => {
-            found.is_some_and(|found| drive(parts, &Drive::parse(wanted), &Drive::parse(found)))
+            found.is_some_and(|found| drive(parts, &Drive::parse(desired), &Drive::parse(found)))
         }
-        ComparisonRule::Parts(rule) => parts(rule, wanted) == parts(rule, text),
+        ComparisonRule::Parts(rule) => parts(rule, desired) == parts(rule, text),
         ComparisonRule::Hidden => true,
     }
 }
@@ -89,45 +89,45 @@ fn hotplug(text: &str) -> BTreeSet<String> {
 }
 
 /// Compares SMBIOS settings. If no UUID is desired, Proxmox generated the observed UUID, so it is not compared.
-fn smbios(wanted: &str, found: &str) -> bool {
-    let (wanted, found) = (Smbios::parse(wanted), Smbios::parse(found));
-    wanted.texts == found.texts && (wanted.uuid.is_none() || wanted.uuid == found.uuid)
+fn smbios(desired: &str, found: &str) -> bool {
+    let (desired, found) = (Smbios::parse(desired), Smbios::parse(found));
+    desired.texts == found.texts && (desired.uuid.is_none() || desired.uuid == found.uuid)
 }
 
 /// Compares NICs. If no MAC address is desired, Proxmox generated the observed address, so it is not compared.
-fn net(wanted: &Net, found: &Net) -> bool {
+fn net(desired: &Net, found: &Net) -> bool {
     let other = |net: &Net| canonical(&net.other, NET_DEFAULTS);
-    wanted.model == found.model
-        && (wanted.mac.is_none() || wanted.mac == found.mac)
-        && wanted.bridge == found.bridge
-        && wanted.vlan == found.vlan
-        && wanted.firewall == found.firewall
-        && wanted.mtu == found.mtu
-        && other(wanted) == other(found)
+    desired.model == found.model
+        && (desired.mac.is_none() || desired.mac == found.mac)
+        && desired.bridge == found.bridge
+        && desired.vlan == found.vlan
+        && desired.firewall == found.firewall
+        && desired.mtu == found.mtu
+        && other(desired) == other(found)
 }
 
 /// Compares drives. Names of disk volumes are not compared, because Proxmox chooses them. A larger volume is not drift,
 /// because a volume may have grown.
-fn drive(rule: DriveParts, wanted: &Drive, found: &Drive) -> bool {
-    if wanted.storage() != found.storage() {
+fn drive(rule: DriveParts, desired: &Drive, found: &Drive) -> bool {
+    if desired.storage() != found.storage() {
         return false;
     }
-    if let DriveSource::Cloudinit { .. } = wanted.source {
+    if let DriveSource::Cloudinit { .. } = desired.source {
         return found.is_cloudinit();
     }
-    if matches!(&wanted.source, DriveSource::Empty | DriveSource::Other(_))
-        && wanted.source != found.source
+    if matches!(&desired.source, DriveSource::Empty | DriveSource::Other(_))
+        && desired.source != found.source
     {
         return false;
     }
     // The volume is compared only for CD drives, because it determines their content. A disk may have been moved to
     // another volume.
-    if wanted.is_cdrom() && wanted.volume_id() != found.volume_id() {
+    if desired.is_cdrom() && desired.volume_id() != found.volume_id() {
         return false;
     }
     let is_big_enough = rule.is_state
-        || match (wanted.size(), found.size()) {
-            (Some(wanted), Some(found)) => found >= wanted,
+        || match (desired.size(), found.size()) {
+            (Some(desired), Some(found)) => found >= desired,
             _ => true,
         };
     // A missing serial is not drift: a drive works without a serial, and adding a serial would require a stop of the
@@ -144,19 +144,19 @@ fn drive(rule: DriveParts, wanted: &Drive, found: &Drive) -> bool {
         }
         canonical(&options, rule.parts.defaults)
     };
-    is_big_enough && options(wanted) == options(found)
+    is_big_enough && options(desired) == options(found)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn same(key: &str, wanted: &str, found: &str) {
-        assert!(is_same(key, wanted, Some(found)), "{key}: {wanted} against {found}");
+    fn same(key: &str, desired: &str, found: &str) {
+        assert!(is_same(key, desired, Some(found)), "{key}: {desired} against {found}");
     }
 
-    fn other(key: &str, wanted: &str, found: &str) {
-        assert!(!is_same(key, wanted, Some(found)), "{key}: {wanted} against {found}");
+    fn other(key: &str, desired: &str, found: &str) {
+        assert!(!is_same(key, desired, Some(found)), "{key}: {desired} against {found}");
     }
 
     #[test]
@@ -178,10 +178,10 @@ mod tests {
 
     #[test]
     fn a_missing_serial_is_not_drift_but_another_serial_is() {
-        let wanted = "local-lvm:40,serial=drive-virtio1";
-        same("virtio1", wanted, "local-lvm:vm-300-disk-1,size=40G");
-        same("virtio1", wanted, "local-lvm:vm-300-disk-1,serial=drive-virtio1,size=40G");
-        other("virtio1", wanted, "local-lvm:vm-300-disk-1,serial=other,size=40G");
+        let desired = "local-lvm:40,serial=drive-virtio1";
+        same("virtio1", desired, "local-lvm:vm-300-disk-1,size=40G");
+        same("virtio1", desired, "local-lvm:vm-300-disk-1,serial=drive-virtio1,size=40G");
+        other("virtio1", desired, "local-lvm:vm-300-disk-1,serial=other,size=40G");
         other("scsi1", "local-lvm:40", "local-lvm:vm-300-disk-1,serial=other,size=40G");
     }
 
@@ -266,12 +266,13 @@ mod tests {
 
     #[test]
     fn options_without_a_desired_value_are_ignored() {
-        let wanted = VmOptions::new().cores(4).memory_mib(8192).onboot(true);
+        let desired = VmOptions::new().cores(4).memory_mib(8192).onboot(true);
         let found = VmConfig::new(
             [("cores", "2"), ("memory", "8192"), ("vmgenid", "x"), ("digest", "ab")]
                 .map(|(key, value)| (key.to_owned(), value.to_owned())),
         );
-        let keys: Vec<String> = drift(&wanted, &found).into_iter().map(|drift| drift.key).collect();
+        let keys: Vec<String> =
+            drift(&desired, &found).into_iter().map(|drift| drift.key).collect();
         assert_eq!(keys, ["cores", "onboot"]);
     }
 }

@@ -183,9 +183,9 @@ proptest! {
 
     #[test]
     fn a_config_has_no_drift_from_itself(key in prop::sample::select(KEYS), text in text()) {
-        let wanted = VmOptions::new().set(key, &text);
+        let desired = VmOptions::new().set(key, &text);
         let found = VmConfig::new([(key.to_owned(), text)]);
-        prop_assert_eq!(drift(&wanted, &found), []);
+        prop_assert_eq!(drift(&desired, &found), []);
     }
 
     #[test]

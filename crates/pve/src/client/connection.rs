@@ -21,6 +21,7 @@ use super::body::Outgoing;
 use super::endpoint::Endpoint;
 use crate::error::{Lost, NotSent};
 use crate::tls::NotPinned;
+use crate::untrusted::Untrusted;
 
 /// Maximum size of an answer.
 const MOST: usize = 64 << 20;
@@ -51,9 +52,17 @@ pub(super) async fn open(
     let target = endpoint.target();
     let Address { host, port } = &target;
     let silent = |_| NotSent::Silent { host: host.clone(), port: *port };
-    let tls_failed = |source| match NotPinned::find(&source) {
-        Some(shown) => NotSent::NotPinned { host: host.clone(), port: *port, shown },
-        None => NotSent::Tls { host: host.clone(), port: *port, source },
+    let tls_failed = |source: io::Error| {
+        let (host, port) = (host.clone(), *port);
+        if let Some(shown) = NotPinned::find(&source) {
+            return NotSent::NotPinned { host, port, shown };
+        }
+        match Untrusted::find(&source) {
+            Some((shown, source)) => {
+                NotSent::Untrusted { host, port, shown, source: Box::new(source) }
+            }
+            None => NotSent::Tls { host, port, source },
+        }
     };
     let socket = connect(&target, limit).await.map_err(|error| not_connected(error, &target))?;
     // Without `nodelay`, small requests would wait for further data (Nagle's algorithm).

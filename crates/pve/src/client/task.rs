@@ -94,10 +94,10 @@ impl Client {
             drop(permits);
             std::future::pending::<Infallible>().await
         };
-        let reason = format!("waiting for the task {} on {}", upid.kind(), upid.node());
+        let wait = wait.awaiting(format!("the task {} on {}", upid.kind(), upid.node()));
         tokio::select! {
             biased;
-            done = self.follow(&upid, &operation, &reason, wait) => done,
+            done = self.follow(&upid, &operation, wait) => done,
             never = release => match never {},
         }
     }
@@ -110,23 +110,22 @@ impl Client {
     /// Waits for a task of which only the UPID is known, such as a task of an earlier run.
     pub async fn wait_with(&self, upid: &Upid, wait: Wait<'_>) -> Result<TaskDone, PveError> {
         let operation = format!("{} {}", upid.kind(), upid.id());
-        let reason = format!("waiting for the earlier task {} on {}", upid.kind(), upid.node());
-        Box::pin(self.follow(upid, &operation, &reason, wait)).await
+        let wait = wait.awaiting(format!("the earlier task {} on {}", upid.kind(), upid.node()));
+        Box::pin(self.follow(upid, &operation, wait)).await
     }
 
     fn task_wait(&self, limit: Duration) -> Wait<'static> {
         let clock = self.0.clock;
-        Wait::new(clock, clock.deadline(limit))
+        Wait::new(clock, clock.deadline(limit), "a task")
     }
 
     async fn follow(
         &self,
         upid: &Upid,
         operation: &str,
-        reason: &str,
         wait: Wait<'_>,
     ) -> Result<TaskDone, PveError> {
-        let result = self.follow_to_end(upid, operation, reason, wait).await;
+        let result = self.follow_to_end(upid, operation, wait).await;
         trace::task_ended(upid, operation, &result);
         result
     }
@@ -135,7 +134,6 @@ impl Client {
         &self,
         upid: &Upid,
         operation: &str,
-        reason: &str,
         wait: Wait<'_>,
     ) -> Result<TaskDone, PveError> {
         let clock = self.0.clock;
@@ -143,7 +141,7 @@ impl Client {
         let mut wait = wait.pausing_longer(SHARE, SHORTEST, LONGEST, chance);
         let mut unknown = Grace::new(clock);
         let mut undecided = Grace::new(clock);
-        wait.announce(reason);
+        wait.announce("");
         loop {
             let unread = match self.send(&task::status(upid)).await {
                 Ok(TaskState::Done { warnings }) => {
@@ -161,8 +159,8 @@ impl Client {
                 Err(error) => return Err(unwatched(upid, operation, error)),
             };
             let waited = match &unread {
-                None => wait.not_yet(reason).await,
-                Some(error) => wait.no_answer(format!("{reason}: {}", silence(error))).await,
+                None => wait.not_yet("").await,
+                Some(error) => wait.no_answer(silence(error)).await,
             };
             if waited.is_err() {
                 return Err(match unread {

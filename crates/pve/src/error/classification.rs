@@ -6,6 +6,7 @@ use std::io;
 use rustls::CertificateError;
 
 use super::{Lost, NotSent, PveError};
+use crate::fingerprint::Fingerprint;
 
 /// Reason why the certificate of a server is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,9 @@ impl PveError {
             Self::NotSent { source: NotSent::NotPinned { .. }, .. } => {
                 return Some(Distrust::Fingerprint);
             }
+            Self::NotSent { source: NotSent::Untrusted { .. }, .. } => {
+                return Some(Distrust::Authority);
+            }
             Self::NotSent { source: NotSent::Tls { source, .. }, .. } => source,
             _ => return None,
         };
@@ -49,12 +53,22 @@ impl PveError {
         })
     }
 
+    /// Fingerprint of the certificate that no trusted CA verifies.
+    pub fn untrusted_fingerprint(&self) -> Option<Fingerprint> {
+        match self {
+            Self::NotSent { source: NotSent::Untrusted { shown, .. }, .. } => Some(*shown),
+            Self::NotSent { source: NotSent::Login(error), .. } => error.untrusted_fingerprint(),
+            _ => None,
+        }
+    }
+
     /// Port of the server to which the connection failed.
     pub fn port(&self) -> Option<u16> {
         let Self::NotSent { source, .. } = self else { return None };
         match source {
             NotSent::Connect { port, .. }
             | NotSent::Tls { port, .. }
+            | NotSent::Untrusted { port, .. }
             | NotSent::NotPinned { port, .. }
             | NotSent::Silent { port, .. } => Some(*port),
             NotSent::Login(error) => error.port(),
@@ -115,7 +129,9 @@ impl PveError {
                 NotSent::Login(error) => error.is_unanswered(),
                 // A server with an untrusted certificate has answered.
                 NotSent::Tls { source, .. } => source.kind() != io::ErrorKind::InvalidData,
-                NotSent::NotPinned { .. } | NotSent::Node { .. } => false,
+                NotSent::Untrusted { .. } | NotSent::NotPinned { .. } | NotSent::Node { .. } => {
+                    false
+                }
             },
             Self::MaybeApplied { source, .. } => match source {
                 Lost::Cut(_) | Lost::Silent => true,

@@ -40,6 +40,11 @@ pub enum NotSent {
     Connect { host: String, port: u16, source: io::Error },
     #[error("cannot establish a trusted TLS connection to {host}:{port}")]
     Tls { host: String, port: u16, source: io::Error },
+    /// No trusted CA verifies the certificate of the server.
+    #[error(
+        "cannot establish a trusted TLS connection to {host}:{port}, whose certificate has the fingerprint {shown}"
+    )]
+    Untrusted { host: String, port: u16, shown: Fingerprint, source: Box<rustls::Error> },
     /// The certificate of the server is not the pinned certificate.
     #[error(
         "{host}:{port} presents a certificate with the fingerprint {shown}, which is not the pinned one"

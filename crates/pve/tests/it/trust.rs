@@ -46,7 +46,15 @@ async fn certificates_of_a_given_ca_are_trusted() {
     assert!(ask(&server, Trust::Authorities(server.pem.clone().into_bytes())).await.is_ok());
     let (other, _) = self_signed("pve.test");
     let error = ask(&server, Trust::Authorities(other.to_pem().into_bytes())).await.unwrap_err();
-    assert!(matches!(error, PveError::NotSent { source: NotSent::Tls { .. }, .. }), "{error:?}");
+    assert_eq!(error.untrusted_fingerprint(), Some(server.fingerprint), "{error:?}");
+    assert_eq!(error.distrust(), Some(Distrust::Authority));
+    assert!(!error.is_unanswered(), "a server answers");
+    let reason = error.source().unwrap();
+    let shown = format!("whose certificate has the fingerprint {}", server.fingerprint);
+    assert!(reason.to_string().ends_with(&shown), "{reason}");
+    let cause = reason.source().unwrap().to_string();
+    assert!(cause.starts_with("invalid peer certificate: "), "{cause}");
+    assert_eq!(server.lines().len(), 1, "nothing was sent to the untrusted server");
 }
 
 #[tokio::test]

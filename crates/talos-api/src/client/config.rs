@@ -8,7 +8,7 @@ use talmox_talos_config::client::ClientRole;
 use talmox_talos_config::secret::SecretText;
 
 use super::Client;
-use crate::error::TalosError;
+use crate::error::{DRY_RUN, TalosError};
 use crate::proto::machine::apply_configuration_request::Mode;
 use crate::proto::machine::{
     ApplyConfigurationRequest, BootstrapRequest, GenerateClientConfigurationRequest,
@@ -83,7 +83,8 @@ impl Client {
         };
         let mut machine = self.machine();
         let answer = machine.apply_configuration(request);
-        let applied = self.ask_one("ApplyConfiguration", answer, |all| all.messages).await;
+        let operation = if apply.dry_run { DRY_RUN } else { "ApplyConfiguration" };
+        let applied = self.ask_one(operation, answer, |all| all.messages).await;
         let applied = applied.map_err(without_config)?;
         // In maintenance mode, nodes up to 1.12 report no mode but send the value of `REBOOT`. A node that really
         // reboots always mentions the reboot in the details.
@@ -217,17 +218,17 @@ mod tests {
         let said = "yaml: unknown keys found during decoding:\nmachine:\n    tokn: abc.def\n    \
                     files:\n        - content: |\n            KEY: PRIVATE\n            MORE\n        \
                     - plain\n";
-        let told = without_values(said);
+        let shown = without_values(said);
         assert!(
-            told.starts_with("yaml: unknown keys found during decoding:\nmachine:\n    tokn: …")
+            shown.starts_with("yaml: unknown keys found during decoding:\nmachine:\n    tokn: …")
         );
-        assert!(told.contains("\n    files:\n        - content: …"), "{told}");
+        assert!(shown.contains("\n    files:\n        - content: …"), "{shown}");
         for value in ["abc.def", "KEY", "PRIVATE", "MORE", "plain"] {
-            assert!(!told.contains(value), "{value}: {told}");
+            assert!(!shown.contains(value), "{value}: {shown}");
         }
-        let refused = "this config change can't be applied in immediate mode\ndiff: +key: PRIVATE";
+        let rejected = "this config change can't be applied in immediate mode\ndiff: +key: PRIVATE";
         assert_eq!(
-            without_values(refused),
+            without_values(rejected),
             "this config change can't be applied in immediate mode"
         );
         let invalid = "configuration validation failed: 1 error occurred:\n\t* bad: 7\n";

@@ -153,11 +153,11 @@ impl Client {
     pub async fn has_file(&self, path: &str) -> Result<bool, TalosError> {
         let mut machine = self.machine();
         let request = ReadRequest { path: path.to_owned() };
-        let begun = match self.bytes("Read", machine.read(request)).await {
+        let started = match self.bytes("Read", machine.read(request)).await {
             Ok(mut bytes) => bytes.0.next_in_time().await.map(|_| ()),
             Err(error) => Err(error),
         };
-        match begun {
+        match started {
             Ok(()) => Ok(true),
             Err(TalosError::No { code: Code::NotFound, .. }) => Ok(false),
             // Older Talos versions do not answer with the code `NotFound`.

@@ -55,16 +55,16 @@ impl Client {
         };
         let mut machine = self.machine();
         let answer = machine.reboot(RebootRequest { mode: mode.into() });
-        let begun = self.ask_one("Reboot", answer, |all| all.messages).await?;
-        Ok(Actor(begun.actor_id))
+        let started = self.ask_one("Reboot", answer, |all| all.messages).await?;
+        Ok(Actor(started.actor_id))
     }
 
     /// Shuts the machine down. Without `force`, Talos drains the node first.
     pub async fn shutdown(&self, force: bool) -> Result<Actor, TalosError> {
         let mut machine = self.machine();
         let answer = machine.shutdown(ShutdownRequest { force });
-        let begun = self.ask_one("Shutdown", answer, |all| all.messages).await?;
-        Ok(Actor(begun.actor_id))
+        let started = self.ask_one("Shutdown", answer, |all| all.messages).await?;
+        Ok(Actor(started.actor_id))
     }
 
     /// Starts a reset. A list of partitions must not be empty: Talos would wipe the whole disk, so the client rejects
@@ -79,8 +79,8 @@ impl Client {
         }
         let mut machine = self.machine();
         let answer = machine.reset(ResetRequest::from(reset));
-        let begun = self.ask_one("Reset", answer, |all| all.messages).await?;
-        Ok(Actor(begun.actor_id))
+        let started = self.ask_one("Reset", answer, |all| all.messages).await?;
+        Ok(Actor(started.actor_id))
     }
 
     /// Boots the Talos version that ran before the last upgrade.

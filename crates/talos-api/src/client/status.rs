@@ -50,9 +50,9 @@ impl Service {
         if self.state == "Preparing" && self.message == "Running pre state" {
             return format!("{} is starting: pulling its image", self.id);
         }
-        let ill = if self.health == Health::Bad { ", not healthy" } else { "" };
+        let unhealthy = if self.health == Health::Bad { ", not healthy" } else { "" };
         let colon = if self.message.is_empty() { "" } else { ": " };
-        format!("{} is {}{ill}{colon}{}", self.id, self.state, self.message)
+        format!("{} is {}{unhealthy}{colon}{}", self.id, self.state, self.message)
     }
 }
 

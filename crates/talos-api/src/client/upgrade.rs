@@ -70,8 +70,8 @@ impl Client {
         let mut machine = self.machine();
         // The node pulls and checks the image before it answers.
         let answer = machine.upgrade(request);
-        let begun = self.at_work().ask_one("Upgrade", answer, |all| all.messages).await?;
-        Ok(Actor(begun.actor_id))
+        let started = self.at_work().ask_one("Upgrade", answer, |all| all.messages).await?;
+        Ok(Actor(started.actor_id))
     }
 
     /// Installs the pulled image for the next boot, without further steps. Requires Talos 1.13.

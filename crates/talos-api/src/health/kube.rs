@@ -37,7 +37,7 @@ pub struct KubePod {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replicas {
-    pub wanted: u32,
+    pub desired: u32,
     pub ready: u32,
 }
 
@@ -109,7 +109,7 @@ fn is_known(nodes: &[NodeView], registered: &KubeNode) -> bool {
 fn proxy(nodes: &[NodeView], kube: &KubeView) -> Option<Replicas> {
     let others = kube.nodes.iter().filter(|node| !node.is_ready && !is_known(nodes, node));
     let missed = u32::try_from(others.count()).unwrap_or(u32::MAX);
-    kube.kube_proxy.map(|all| Replicas { wanted: all.wanted.saturating_sub(missed), ..all })
+    kube.kube_proxy.map(|all| Replicas { desired: all.desired.saturating_sub(missed), ..all })
 }
 
 fn all(nodes: &[NodeView], kube: &KubeView, what: &str, fine: fn(&KubeNode) -> bool) -> State {
@@ -119,9 +119,9 @@ fn all(nodes: &[NodeView], kube: &KubeView, what: &str, fine: fn(&KubeNode) -> b
 
 fn replicas(replicas: Option<Replicas>, none: &str) -> State {
     match replicas {
-        None | Some(Replicas { wanted: 0, .. }) => State::Skipped(none.to_owned()),
-        Some(Replicas { wanted, ready }) if ready < wanted => {
-            State::Waiting(format!("{ready} of {wanted} pods are ready"))
+        None | Some(Replicas { desired: 0, .. }) => State::Skipped(none.to_owned()),
+        Some(Replicas { desired, ready }) if ready < desired => {
+            State::Waiting(format!("{ready} of {desired} pods are ready"))
         }
         Some(_) => State::Passed,
     }

@@ -75,6 +75,28 @@ impl Check {
             Self::Schedulable => "all nodes are schedulable",
         }
     }
+
+    /// What the check is about, for a check that has not passed: its name would contradict that.
+    pub fn topic(self) -> &'static str {
+        match self {
+            Self::EtcdHealthy => "etcd",
+            Self::EtcdConsistent => "etcd member lists",
+            Self::EtcdOnControlPlanes => "etcd members",
+            Self::ApiReady => "Talos API",
+            Self::Memory => "memory",
+            Self::Disks => "disks",
+            Self::NoDiagnostics => "diagnostics",
+            Self::KubeletHealthy => "kubelet",
+            Self::Booted => "boot",
+            Self::NodesReport => "node registration",
+            Self::StaticPods => "control plane pods",
+            Self::ControlPlaneReady => "control plane components",
+            Self::NodesReady => "node readiness",
+            Self::KubeProxy => "kube-proxy",
+            Self::CoreDns => "CoreDNS",
+            Self::Schedulable => "schedulable nodes",
+        }
+    }
 }
 
 /// State of a check.

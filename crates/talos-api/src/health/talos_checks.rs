@@ -129,11 +129,11 @@ fn consistent(nodes: &[&NodeView]) -> State {
 
 /// Checks that every etcd member has the address of a control plane.
 fn on_control_planes(nodes: &[&NodeView]) -> State {
-    let ours: Vec<IpAddr> = nodes.iter().flat_map(|node| node.addresses.clone()).collect();
+    let addresses: Vec<IpAddr> = nodes.iter().flat_map(|node| node.addresses.clone()).collect();
     each(nodes, |node| {
         known(&node.etcd_members, |members| {
             let urls = members.iter().flat_map(|member| &member.peer_urls);
-            let strange = urls.filter(|url| !ip_of(url).is_some_and(|ip| ours.contains(&ip)));
+            let strange = urls.filter(|url| !ip_of(url).is_some_and(|ip| addresses.contains(&ip)));
             let strange: Vec<&str> = strange.map(String::as_str).collect();
             (!strange.is_empty()).then(|| {
                 format!("etcd has members that are not control planes: {}", strange.join(", "))

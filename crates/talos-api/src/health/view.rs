@@ -212,13 +212,13 @@ mod tests {
 
     #[test]
     fn a_missing_resource_type_is_distinguished_from_a_missing_role() {
-        let refused = |message: &str| {
+        let rejected = |message: &str| {
             let call = Call { operation: "List", node: node_address("10.0.0.11") };
             let code = Code::PermissionDenied;
             reported::<()>(Err(TalosError::No { call, code, message: message.to_owned() }))
         };
         let lacking = "resource type \"Diagnostics.runtime.talos.dev\" is not supported";
-        assert_eq!(refused(lacking), Seen::Unavailable(Unavailable::TooOld));
-        assert_eq!(refused("not authorized"), Seen::Unavailable(Unavailable::NotAllowed));
+        assert_eq!(rejected(lacking), Seen::Unavailable(Unavailable::TooOld));
+        assert_eq!(rejected("not authorized"), Seen::Unavailable(Unavailable::NotAllowed));
     }
 }

@@ -143,7 +143,7 @@ async fn setup() -> Setup {
 
 fn wait() -> Wait<'static> {
     let clock = Clock::scaled(20.0);
-    Wait::new(clock, clock.deadline(Duration::from_mins(10)))
+    Wait::new(clock, clock.deadline(Duration::from_mins(10)), "the node to reboot")
 }
 
 /// Waits until a client has requested events `count` times.
@@ -173,13 +173,18 @@ async fn a_reboot_is_followed_over_the_lost_connection_to_another_boot() {
     let (ended, ()) = tokio::join!(follow.to_running(&actor, &mut wait), restart);
     ended.unwrap();
     let reports = reports.lock().unwrap().clone();
-    assert_eq!(reports[..2], ["reboot started", "phase stopServices"]);
+    let line = |answer: &str| format!("waiting for the node to reboot: {answer}");
+    assert_eq!(reports[..2], ["reboot started", "phase stopServices"].map(line));
     assert_eq!(
         reports[reports.len() - 2..],
-        ["the machine is booting: services: not yet", "the machine is running"]
+        ["the machine is booting: services: not yet", "the machine is running"].map(line)
     );
     // Every event is reported once, although each stream repeats the events.
-    assert_eq!(reports.iter().filter(|text| *text == "reboot started").count(), 1, "{reports:?}");
+    assert_eq!(
+        reports.iter().filter(|text| **text == line("reboot started")).count(),
+        1,
+        "{reports:?}"
+    );
     let asked = machine.asked.lock().unwrap().clone();
     assert!(asked.iter().all(|(tail, _)| *tail == -1), "{asked:?}");
     assert_eq!(asked[..2], [(-1, "actor".to_owned()), (-1, "actor".to_owned())]);
@@ -200,7 +205,8 @@ async fn a_failed_sequence_ends_the_wait() {
 async fn a_machine_that_does_not_restart_times_out() {
     let Setup { client, server: _server, .. } = setup().await;
     let clock = Clock::scaled(1000.0);
-    let mut wait = Wait::new(clock, clock.deadline(Duration::from_mins(1))).pausing(Duration::ZERO);
+    let deadline = clock.deadline(Duration::from_mins(1));
+    let mut wait = Wait::new(clock, deadline, "the node to reboot").pausing(Duration::ZERO);
     let follow = Follow::prepare(&client).await.unwrap();
     let error = follow.to_running(&Actor("actor".to_owned()), &mut wait).await.unwrap_err();
     let FollowError::Look(LookError::Wait(WaitError::TimedOut { reason, .. })) = error else {

@@ -76,7 +76,7 @@ fn healthy_kube_view() -> KubeView {
         nodes: vec![node("cp-1", "10.0.0.1"), node("cp-2", "10.0.0.2"), node("w-1", "10.0.0.3")],
         control_plane_pods: pods.concat(),
         kube_proxy: None,
-        core_dns: Some(Replicas { wanted: 2, ready: 2 }),
+        core_dns: Some(Replicas { desired: 2, ready: 2 }),
         has_network: false,
     }
 }
@@ -149,7 +149,7 @@ fn each_check_names_the_node_and_the_reason() {
 fn checks_that_cannot_pass_without_a_network_are_skipped() {
     let mut kube = healthy_kube_view();
     kube.nodes[2].is_ready = false;
-    kube.core_dns = Some(Replicas { wanted: 2, ready: 0 });
+    kube.core_dns = Some(Replicas { desired: 2, ready: 0 });
     let health = checked_health(&healthy_nodes(), Some(&kube), false);
     assert!(health.is_healthy());
     assert!(
@@ -179,10 +179,10 @@ fn unchecked_nodes_do_not_count() {
         is_ready: false,
         is_schedulable: false,
     });
-    kube.kube_proxy = Some(Replicas { wanted: 4, ready: 3 });
+    kube.kube_proxy = Some(Replicas { desired: 4, ready: 3 });
     let health = checked_health(&healthy_nodes(), Some(&kube), true);
     assert!(health.is_healthy(), "{:?}", health.waits_for());
-    kube.kube_proxy = Some(Replicas { wanted: 4, ready: 2 });
+    kube.kube_proxy = Some(Replicas { desired: 4, ready: 2 });
     let health = checked_health(&healthy_nodes(), Some(&kube), true);
     assert_eq!(why(&health, Check::KubeProxy), "2 of 3 pods are ready");
 }
@@ -190,16 +190,16 @@ fn unchecked_nodes_do_not_count() {
 #[test]
 fn an_installed_kube_proxy_must_be_ready() {
     let mut kube = healthy_kube_view();
-    kube.kube_proxy = Some(Replicas { wanted: 3, ready: 2 });
+    kube.kube_proxy = Some(Replicas { desired: 3, ready: 2 });
     let health = checked_health(&healthy_nodes(), Some(&kube), true);
     assert_eq!(why(&health, Check::KubeProxy), "2 of 3 pods are ready");
     assert_eq!(health.waits_for(), Some((Check::KubeProxy, "2 of 3 pods are ready")));
-    kube.kube_proxy = Some(Replicas { wanted: 3, ready: 3 });
+    kube.kube_proxy = Some(Replicas { desired: 3, ready: 3 });
     let health = checked_health(&healthy_nodes(), Some(&kube), true);
     assert_eq!(state(&health, Check::KubeProxy), &State::Passed);
     assert!(health.is_healthy());
     // A DaemonSet without matching nodes needs no pods, so the check is skipped.
-    kube.kube_proxy = Some(Replicas { wanted: 0, ready: 0 });
+    kube.kube_proxy = Some(Replicas { desired: 0, ready: 0 });
     let health = checked_health(&healthy_nodes(), Some(&kube), true);
     assert!(matches!(state(&health, Check::KubeProxy), State::Skipped(_)));
 }
@@ -231,7 +231,7 @@ fn every_check_passes_and_fails() {
 
 /// Kubernetes state of a healthy cluster with kube-proxy.
 fn proxied() -> KubeView {
-    KubeView { kube_proxy: Some(Replicas { wanted: 3, ready: 3 }), ..healthy_kube_view() }
+    KubeView { kube_proxy: Some(Replicas { desired: 3, ready: 3 }), ..healthy_kube_view() }
 }
 
 #[test]

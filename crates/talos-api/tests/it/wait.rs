@@ -16,12 +16,12 @@ async fn not_yet_is_retried_and_no_is_not() {
     let reported = Mutex::new(vec![]);
     let report = |reason: &str| reported.lock().unwrap().push(reason.to_owned());
     let clock = Clock::scaled(20.0);
-    let mut wait = Wait::new(clock, clock.deadline(Duration::from_mins(10)))
+    let mut wait = Wait::new(clock, clock.deadline(Duration::from_mins(10)), "the node")
         .pausing(Duration::from_secs(2))
         .reporting(report);
     let bootstrap = async || client.bootstrap().await.map(Look::Done);
     wait::until(&mut wait, bootstrap).await.unwrap();
-    assert_eq!(*reported.lock().unwrap(), ["time is not in sync yet"]);
+    assert_eq!(*reported.lock().unwrap(), ["waiting for the node: time is not in sync yet"]);
     let error = wait::until(&mut wait, bootstrap).await.unwrap_err();
     assert!(
         matches!(error, LookError::Rejected(TalosError::No { code: Code::AlreadyExists, .. })),
@@ -47,7 +47,7 @@ async fn a_wait_reports_the_service_and_the_condition() {
         Look::NotYet("time is not in sync yet".to_owned())
     );
     let clock = Clock::scaled(1000.0);
-    let mut wait = Wait::new(clock, clock.deadline(Duration::from_secs(10)));
+    let mut wait = Wait::new(clock, clock.deadline(Duration::from_secs(10)), "the node");
     let late = wait::until(&mut wait, async || wait::machine_ready(&client).await).await;
     let Err(LookError::Wait(WaitError::TimedOut { reason, .. })) = late else { panic!("{late:?}") };
     assert_eq!(reason, "the machine is booting: services: etcd not healthy");

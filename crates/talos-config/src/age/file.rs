@@ -294,8 +294,8 @@ mod tests {
         let header = String::from_utf8_lossy(&dearmor(&text).unwrap()).into_owned();
         let share = header.lines().nth(1).unwrap().rsplit(' ').next().unwrap().to_owned();
         for point in crate::age::low_order_points() {
-            let refused = encrypt(b"data key", &[Recipient(point)], &mut randomness);
-            assert!(matches!(refused, Err(AgeError::LowOrder(_))), "{point:02x?}");
+            let rejected = encrypt(b"data key", &[Recipient(point)], &mut randomness);
+            assert!(matches!(rejected, Err(AgeError::LowOrder(_))), "{point:02x?}");
             // If the share in a file is a point of low order, no identity can open the file.
             let bytes = dearmor(&text).unwrap();
             let at = bytes.windows(share.len()).position(|part| part == share.as_bytes()).unwrap();

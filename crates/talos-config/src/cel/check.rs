@@ -4,14 +4,14 @@ use super::Problem;
 use super::env::{Environment, Extra, FieldType};
 use super::parser::{Expression, Node};
 use super::types::{
-    Type, arithmetic, common, conversion_result, converts, has_size, index_of, is_ordered, join,
+    CelType, arithmetic, common, conversion_result, converts, has_size, index_of, is_ordered, join,
 };
 
 /// Type of an expression, or all problems of the expression.
 pub(super) fn type_of(
     expression: &Expression,
     environment: &Environment,
-) -> Result<Type, Vec<Problem>> {
+) -> Result<CelType, Vec<Problem>> {
     let mut checker = Checker { environment, locals: vec![], problems: vec![] };
     let found = checker.check(expression);
     if checker.problems.is_empty() { Ok(found) } else { Err(checker.problems) }
@@ -24,48 +24,48 @@ enum Overload {
     Undeclared,
     /// The function does not accept these arguments.
     Missing,
-    Yields(Type),
+    Yields(CelType),
 }
 
 struct Checker<'a> {
     environment: &'a Environment,
     /// Variables that the enclosing comprehensions declare.
-    locals: Vec<(String, Type)>,
+    locals: Vec<(String, CelType)>,
     problems: Vec<Problem>,
 }
 
 impl Checker<'_> {
-    fn problem(&mut self, at: usize, reason: impl Into<String>) -> Type {
+    fn problem(&mut self, at: usize, reason: impl Into<String>) -> CelType {
         self.problems.push(Problem::new(at, reason));
-        Type::Dyn
+        CelType::Dyn
     }
 
-    fn check(&mut self, expression: &Expression) -> Type {
+    fn check(&mut self, expression: &Expression) -> CelType {
         let at = expression.at;
         match &expression.node {
-            Node::Null => Type::Null,
-            Node::Bool(_) => Type::Bool,
-            Node::Int(_) => Type::Int,
-            Node::Uint(_) => Type::Uint,
-            Node::Double => Type::Double,
-            Node::Text(_) => Type::Text,
-            Node::Bytes => Type::Bytes,
+            Node::Null => CelType::Null,
+            Node::Bool(_) => CelType::Bool,
+            Node::Int(_) => CelType::Int,
+            Node::Uint(_) => CelType::Uint,
+            Node::Double => CelType::Double,
+            Node::Text(_) => CelType::Text,
+            Node::Bytes => CelType::Bytes,
             Node::Ident(name) => self.ident(name, at),
             Node::Select(operand, field, optional) => {
                 let operand = self.check(operand);
                 let found = self.select(&operand, field, at);
-                if *optional { Type::Optional(Box::new(found)) } else { found }
+                if *optional { CelType::Optional(Box::new(found)) } else { found }
             }
             Node::Call(name, None, arguments) => self.call(name, arguments, at),
             Node::Call(name, Some(target), arguments) => self.method(name, target, arguments, at),
             Node::List(items) => {
-                let items: Vec<Type> = items.iter().map(|item| self.check(item)).collect();
-                Type::List(Box::new(common(items)))
+                let items: Vec<CelType> = items.iter().map(|item| self.check(item)).collect();
+                CelType::List(Box::new(common(items)))
             }
             Node::Map(entries) => {
-                let (keys, values): (Vec<Type>, Vec<Type>) =
+                let (keys, values): (Vec<CelType>, Vec<CelType>) =
                     entries.iter().map(|(key, value)| (self.check(key), self.check(value))).unzip();
-                Type::Map(Box::new(common(keys)), Box::new(common(values)))
+                CelType::Map(Box::new(common(keys)), Box::new(common(values)))
             }
             Node::Message(name) => {
                 let reason = format!("undeclared reference to '{name}' (in container '')");
@@ -74,7 +74,7 @@ impl Checker<'_> {
         }
     }
 
-    fn ident(&mut self, name: &str, at: usize) -> Type {
+    fn ident(&mut self, name: &str, at: usize) -> CelType {
         let local = self.locals.iter().rev().find(|(local, _)| local == name);
         if let Some((_, ty)) = local {
             return ty.clone();
@@ -84,7 +84,7 @@ impl Checker<'_> {
         }
         match name {
             "bool" | "bytes" | "double" | "int" | "list" | "map" | "null_type" | "string"
-            | "type" | "uint" => Type::Meta,
+            | "type" | "uint" => CelType::Meta,
             _ => {
                 let reason = format!("undeclared reference to '{name}' (in container '')");
                 self.problem(at, reason)
@@ -92,27 +92,27 @@ impl Checker<'_> {
         }
     }
 
-    fn select(&mut self, operand: &Type, field: &str, at: usize) -> Type {
+    fn select(&mut self, operand: &CelType, field: &str, at: usize) -> CelType {
         match operand {
-            Type::Dyn => Type::Dyn,
-            Type::Map(_, value) => (**value).clone(),
-            Type::Optional(inner) => {
+            CelType::Dyn => CelType::Dyn,
+            CelType::Map(_, value) => (**value).clone(),
+            CelType::Optional(inner) => {
                 let found = self.select(inner, field, at);
-                Type::Optional(Box::new(found))
+                CelType::Optional(Box::new(found))
             }
-            Type::Message(message) => {
+            CelType::Message(message) => {
                 let kind = message.fields.iter().find(|(name, _)| *name == field);
                 match kind.map(|(_, kind)| kind) {
-                    Some(FieldType::Bool) => Type::Bool,
-                    Some(FieldType::Int) => Type::Int,
-                    Some(FieldType::Uint) => Type::Uint,
-                    Some(FieldType::Text) => Type::Text,
-                    Some(FieldType::Bytes) => Type::Bytes,
-                    Some(FieldType::Texts) => Type::List(Box::new(Type::Text)),
-                    Some(FieldType::Duration) => Type::Duration,
-                    Some(FieldType::Message(message)) => Type::Message(message),
+                    Some(FieldType::Bool) => CelType::Bool,
+                    Some(FieldType::Int) => CelType::Int,
+                    Some(FieldType::Uint) => CelType::Uint,
+                    Some(FieldType::Text) => CelType::Text,
+                    Some(FieldType::Bytes) => CelType::Bytes,
+                    Some(FieldType::Texts) => CelType::List(Box::new(CelType::Text)),
+                    Some(FieldType::Duration) => CelType::Duration,
+                    Some(FieldType::Message(message)) => CelType::Message(message),
                     Some(FieldType::Messages(message)) => {
-                        Type::List(Box::new(Type::Message(message)))
+                        CelType::List(Box::new(CelType::Message(message)))
                     }
                     None => self.problem(at, format!("undefined field '{field}'")),
                 }
@@ -124,23 +124,23 @@ impl Checker<'_> {
         }
     }
 
-    fn call(&mut self, name: &str, arguments: &[Expression], at: usize) -> Type {
+    fn call(&mut self, name: &str, arguments: &[Expression], at: usize) -> CelType {
         if name == "has" && arguments.len() == 1 {
             if !matches!(arguments[0].node, Node::Select(_, _, false)) {
                 return self.problem(at, "invalid argument to has() macro");
             }
             self.check(&arguments[0]);
-            return Type::Bool;
+            return CelType::Bool;
         }
         if self.function(name, &[]) == Overload::Undeclared {
             let reason = format!("undeclared reference to '{name}' (in container '')");
             self.problem(at, reason);
         }
         let before = self.problems.len();
-        let types: Vec<Type> = arguments.iter().map(|item| self.check(item)).collect();
+        let types: Vec<CelType> = arguments.iter().map(|item| self.check(item)).collect();
         // After an error in an argument, errors of the call itself would be misleading.
         if self.problems.len() > before {
-            return Type::Dyn;
+            return CelType::Dyn;
         }
         match self.function(name, &types) {
             Overload::Yields(found) => found,
@@ -148,54 +148,54 @@ impl Checker<'_> {
                 let reason = no_overload(name, &types);
                 self.problem(at, reason)
             }
-            Overload::Undeclared => Type::Dyn,
+            Overload::Undeclared => CelType::Dyn,
         }
     }
 
-    fn function(&self, name: &str, types: &[Type]) -> Overload {
+    fn function(&self, name: &str, types: &[CelType]) -> Overload {
         let result = match (name, types) {
             ("_?_:_", [condition, then, otherwise]) => {
-                condition.fits(&Type::Bool).then(|| join(then, otherwise)).flatten()
+                condition.fits(&CelType::Bool).then(|| join(then, otherwise)).flatten()
             }
             ("_&&_" | "_||_", [left, right]) => {
-                (left.fits(&Type::Bool) && right.fits(&Type::Bool)).then_some(Type::Bool)
+                (left.fits(&CelType::Bool) && right.fits(&CelType::Bool)).then_some(CelType::Bool)
             }
-            ("!_", [operand]) => operand.fits(&Type::Bool).then_some(Type::Bool),
+            ("!_", [operand]) => operand.fits(&CelType::Bool).then_some(CelType::Bool),
             ("-_", [operand]) => match operand {
-                Type::Int | Type::Double | Type::Dyn => Some(operand.clone()),
+                CelType::Int | CelType::Double | CelType::Dyn => Some(operand.clone()),
                 _ => None,
             },
-            ("_==_" | "_!=_", [left, right]) => left.fits(right).then_some(Type::Bool),
+            ("_==_" | "_!=_", [left, right]) => left.fits(right).then_some(CelType::Bool),
             ("_<_" | "_<=_" | "_>_" | "_>=_", [left, right]) => {
-                (left.fits(right) && is_ordered(left) && is_ordered(right)).then_some(Type::Bool)
+                (left.fits(right) && is_ordered(left) && is_ordered(right)).then_some(CelType::Bool)
             }
             ("_+_" | "_-_" | "_*_" | "_/_" | "_%_", [left, right]) => arithmetic(name, left, right),
-            ("@in", [item, Type::List(items)]) => item.fits(items).then_some(Type::Bool),
-            ("@in", [key, Type::Map(keys, _)]) => key.fits(keys).then_some(Type::Bool),
-            ("@in", [_, Type::Dyn]) => Some(Type::Bool),
+            ("@in", [item, CelType::List(items)]) => item.fits(items).then_some(CelType::Bool),
+            ("@in", [key, CelType::Map(keys, _)]) => key.fits(keys).then_some(CelType::Bool),
+            ("@in", [_, CelType::Dyn]) => Some(CelType::Bool),
             ("_[_]" | "_[?_]", [operand, index]) => {
                 let found = index_of(operand, index);
                 if name == "_[?_]" {
-                    found.map(|found| Type::Optional(Box::new(found)))
+                    found.map(|found| CelType::Optional(Box::new(found)))
                 } else {
                     found
                 }
             }
-            ("size", [operand]) => has_size(operand).then_some(Type::Int),
+            ("size", [operand]) => has_size(operand).then_some(CelType::Int),
             ("glob", [pattern, text]) if self.environment.has(Extra::Glob) => {
-                (pattern.fits(&Type::Text) && text.fits(&Type::Text)).then_some(Type::Bool)
+                (pattern.fits(&CelType::Text) && text.fits(&CelType::Text)).then_some(CelType::Bool)
             }
             ("mac", [bytes]) if self.environment.has(Extra::Mac) => {
-                bytes.fits(&Type::Bytes).then_some(Type::Text)
+                bytes.fits(&CelType::Bytes).then_some(CelType::Text)
             }
             ("multiply_qos_vectors", [left, right]) if self.environment.has(Extra::Qos) => {
-                let wanted = Type::Map(Box::new(Type::Dyn), Box::new(Type::Double));
-                (left.fits(&wanted) && right.fits(&wanted)).then_some(Type::Double)
+                let wanted = CelType::Map(Box::new(CelType::Dyn), Box::new(CelType::Double));
+                (left.fits(&wanted) && right.fits(&wanted)).then_some(CelType::Double)
             }
-            ("dyn", [_]) => Some(Type::Dyn),
-            ("type", [_]) => Some(Type::Meta),
+            ("dyn", [_]) => Some(CelType::Dyn),
+            ("type", [_]) => Some(CelType::Meta),
             ("matches", [text, pattern]) => {
-                (text.fits(&Type::Text) && pattern.fits(&Type::Text)).then_some(Type::Bool)
+                (text.fits(&CelType::Text) && pattern.fits(&CelType::Text)).then_some(CelType::Bool)
             }
             (conversion, [operand]) if conversion_result(conversion).is_some() => {
                 converts(conversion, operand)
@@ -220,7 +220,7 @@ impl Checker<'_> {
         target: &Expression,
         arguments: &[Expression],
         at: usize,
-    ) -> Type {
+    ) -> CelType {
         if let Node::Ident(namespace) = &target.node
             && namespace == "optional"
             && self.environment.has(Extra::Optional)
@@ -231,40 +231,40 @@ impl Checker<'_> {
         if let Some(found) = self.comprehension(name, &operand, arguments, at) {
             return found;
         }
-        let types: Vec<Type> = arguments.iter().map(|item| self.check(item)).collect();
+        let types: Vec<CelType> = arguments.iter().map(|item| self.check(item)).collect();
         if !self.problems.is_empty() {
-            return Type::Dyn;
+            return CelType::Dyn;
         }
-        let fits_text = |types: &[Type]| types.iter().all(|ty| ty.fits(&Type::Text));
+        let fits_text = |types: &[CelType]| types.iter().all(|ty| ty.fits(&CelType::Text));
         let found = match (name, types.len()) {
             ("contains" | "startsWith" | "endsWith" | "matches", 1) => {
-                (operand.fits(&Type::Text) && fits_text(&types)).then_some(Type::Bool)
+                (operand.fits(&CelType::Text) && fits_text(&types)).then_some(CelType::Bool)
             }
-            ("size", 0) => has_size(&operand).then_some(Type::Int),
+            ("size", 0) => has_size(&operand).then_some(CelType::Int),
             ("hasValue", 0) if self.environment.has(Extra::Optional) => {
-                matches!(operand, Type::Optional(_) | Type::Dyn).then_some(Type::Bool)
+                matches!(operand, CelType::Optional(_) | CelType::Dyn).then_some(CelType::Bool)
             }
             ("value", 0) if self.environment.has(Extra::Optional) => match &operand {
-                Type::Optional(inner) => Some((**inner).clone()),
-                Type::Dyn => Some(Type::Dyn),
+                CelType::Optional(inner) => Some((**inner).clone()),
+                CelType::Dyn => Some(CelType::Dyn),
                 _ => None,
             },
             ("or", 1) if self.environment.has(Extra::Optional) => {
                 types[0].fits(&operand).then(|| operand.clone())
             }
             ("orValue", 1) if self.environment.has(Extra::Optional) => match &operand {
-                Type::Optional(inner) => types[0].fits(inner).then(|| (**inner).clone()),
-                Type::Dyn => Some(Type::Dyn),
+                CelType::Optional(inner) => types[0].fits(inner).then(|| (**inner).clone()),
+                CelType::Dyn => Some(CelType::Dyn),
                 _ => None,
             },
             (
                 "getFullYear" | "getMonth" | "getDayOfYear" | "getDayOfMonth" | "getDate"
                 | "getDayOfWeek",
                 0 | 1,
-            ) => (operand.fits(&Type::Timestamp) && fits_text(&types)).then_some(Type::Int),
+            ) => (operand.fits(&CelType::Timestamp) && fits_text(&types)).then_some(CelType::Int),
             ("getHours" | "getMinutes" | "getSeconds" | "getMilliseconds", 0 | 1) => {
-                let is_time = operand.fits(&Type::Timestamp) || operand.fits(&Type::Duration);
-                (is_time && fits_text(&types)).then_some(Type::Int)
+                let is_time = operand.fits(&CelType::Timestamp) || operand.fits(&CelType::Duration);
+                (is_time && fits_text(&types)).then_some(CelType::Int)
             }
             _ => {
                 let reason = format!("undeclared reference to '{name}' (in container '')");
@@ -274,7 +274,7 @@ impl Checker<'_> {
         if let Some(found) = found {
             found
         } else {
-            let shown: Vec<String> = types.iter().map(Type::to_string).collect();
+            let shown: Vec<String> = types.iter().map(CelType::to_string).collect();
             let shown = shown.join(", ");
             let reason =
                 format!("found no matching overload for '{name}' applied to '{operand}.({shown})'");
@@ -282,11 +282,11 @@ impl Checker<'_> {
         }
     }
 
-    fn optional_function(&mut self, name: &str, arguments: &[Expression], at: usize) -> Type {
-        let types: Vec<Type> = arguments.iter().map(|item| self.check(item)).collect();
+    fn optional_function(&mut self, name: &str, arguments: &[Expression], at: usize) -> CelType {
+        let types: Vec<CelType> = arguments.iter().map(|item| self.check(item)).collect();
         match (name, types.as_slice()) {
-            ("of" | "ofNonZeroValue", [value]) => Type::Optional(Box::new(value.clone())),
-            ("none", []) => Type::Optional(Box::new(Type::Dyn)),
+            ("of" | "ofNonZeroValue", [value]) => CelType::Optional(Box::new(value.clone())),
+            ("none", []) => CelType::Optional(Box::new(CelType::Dyn)),
             _ => {
                 let reason = format!("undeclared reference to 'optional.{name}' (in container '')");
                 self.problem(at, reason)
@@ -298,10 +298,10 @@ impl Checker<'_> {
     fn comprehension(
         &mut self,
         name: &str,
-        operand: &Type,
+        operand: &CelType,
         arguments: &[Expression],
         at: usize,
-    ) -> Option<Type> {
+    ) -> Option<CelType> {
         let is_optional_macro =
             matches!(name, "optMap" | "optFlatMap") && self.environment.has(Extra::Optional);
         let is_macro = matches!(name, "all" | "exists" | "exists_one" | "existsOne" | "filter")
@@ -315,10 +315,10 @@ impl Checker<'_> {
             return Some(self.problem(arguments[0].at, "argument must be a simple name"));
         };
         let item = match operand {
-            Type::List(item) => (**item).clone(),
-            Type::Map(key, _) => (**key).clone(),
-            Type::Optional(inner) if is_optional_macro => (**inner).clone(),
-            Type::Dyn => Type::Dyn,
+            CelType::List(item) => (**item).clone(),
+            CelType::Map(key, _) => (**key).clone(),
+            CelType::Optional(inner) if is_optional_macro => (**inner).clone(),
+            CelType::Dyn => CelType::Dyn,
             other => {
                 let reason = format!(
                     "expression of type '{other}' cannot be range of a comprehension (must be \
@@ -328,25 +328,25 @@ impl Checker<'_> {
             }
         };
         self.locals.push((variable.clone(), item.clone()));
-        let types: Vec<Type> = arguments[1..].iter().map(|item| self.check(item)).collect();
+        let types: Vec<CelType> = arguments[1..].iter().map(|item| self.check(item)).collect();
         self.locals.pop();
         let wants_bool = name != "map" && !is_optional_macro || types.len() == 2;
-        if wants_bool && !types[0].fits(&Type::Bool) {
-            let reason = no_overload("_&&_", &[Type::Bool, types[0].clone()]);
+        if wants_bool && !types[0].fits(&CelType::Bool) {
+            let reason = no_overload("_&&_", &[CelType::Bool, types[0].clone()]);
             return Some(self.problem(at, reason));
         }
-        let last = types.last().cloned().unwrap_or(Type::Dyn);
+        let last = types.last().cloned().unwrap_or(CelType::Dyn);
         Some(match name {
-            "map" => Type::List(Box::new(last)),
-            "filter" => Type::List(Box::new(item)),
-            "optMap" => Type::Optional(Box::new(last)),
+            "map" => CelType::List(Box::new(last)),
+            "filter" => CelType::List(Box::new(item)),
+            "optMap" => CelType::Optional(Box::new(last)),
             "optFlatMap" => last,
-            _ => Type::Bool,
+            _ => CelType::Bool,
         })
     }
 }
 
-fn no_overload(name: &str, types: &[Type]) -> String {
-    let shown: Vec<String> = types.iter().map(Type::to_string).collect();
+fn no_overload(name: &str, types: &[CelType]) -> String {
+    let shown: Vec<String> = types.iter().map(CelType::to_string).collect();
     format!("found no matching overload for '{name}' applied to '({})'", shown.join(", "))
 }

@@ -1,12 +1,12 @@
 //! Variables and functions that an expression can use. They differ between the fields that contain expressions.
 
 use super::link::LINK;
-use super::types::Type;
+use super::types::CelType;
 
 /// Variables and functions that an expression can use.
 #[derive(Debug)]
 pub(crate) struct Environment {
-    variables: Vec<(&'static str, Type)>,
+    variables: Vec<(&'static str, CelType)>,
     extras: &'static [Extra],
 }
 
@@ -45,7 +45,7 @@ pub(super) enum FieldType {
 }
 
 impl Environment {
-    pub(super) fn variable(&self, name: &str) -> Option<&Type> {
+    pub(super) fn variable(&self, name: &str) -> Option<&CelType> {
         self.variables.iter().find(|(variable, _)| *variable == name).map(|(_, ty)| ty)
     }
 
@@ -53,31 +53,32 @@ impl Environment {
         self.extras.contains(&extra)
     }
 
-    fn of(variables: Vec<(&'static str, Type)>) -> Self {
+    fn of(variables: Vec<(&'static str, CelType)>) -> Self {
         Self { variables, extras: &[] }
     }
 
     fn with_units(mut self) -> Self {
-        let units = UNITS.iter().map(|(unit, _)| (*unit, Type::Uint));
+        let units = UNITS.iter().map(|(unit, _)| (*unit, CelType::Uint));
         self.variables.extend(units);
         self
     }
 
     fn with_classes(mut self) -> Self {
-        let classes = CLASSES.iter().map(|class| (*class, Type::Int));
+        let classes = CLASSES.iter().map(|class| (*class, CelType::Int));
         self.variables.extend(classes);
         self
     }
 
     /// Environment of disk selectors.
     pub(crate) fn disk() -> Self {
-        let variables = vec![("disk", Type::Message(&DISK)), ("system_disk", Type::Bool)];
+        let variables = vec![("disk", CelType::Message(&DISK)), ("system_disk", CelType::Bool)];
         Self { extras: &[Extra::Glob], ..Self::of(variables).with_units() }
     }
 
     /// Environment of selectors of existing volumes.
     pub(crate) fn volume() -> Self {
-        let variables = vec![("volume", Type::Message(&VOLUME)), ("disk", Type::Message(&DISK))];
+        let variables =
+            vec![("volume", CelType::Message(&VOLUME)), ("disk", CelType::Message(&DISK))];
         Self::of(variables).with_units()
     }
 
@@ -85,15 +86,15 @@ impl Environment {
     pub(crate) fn link() -> Self {
         Self {
             extras: &[Extra::Glob, Extra::Mac],
-            ..Self::of(vec![("link", Type::Message(&LINK))])
+            ..Self::of(vec![("link", CelType::Message(&LINK))])
         }
     }
 
     /// Environment of the trigger of the OOM handler.
     pub(crate) fn oom_trigger() -> Self {
-        let by_class = || Type::Map(Box::new(Type::Int), Box::new(Type::Double));
-        let mut variables = vec![("time_since_trigger", Type::Duration)];
-        variables.extend(PRESSURE.iter().map(|name| (*name, Type::Double)));
+        let by_class = || CelType::Map(Box::new(CelType::Int), Box::new(CelType::Double));
+        let mut variables = vec![("time_since_trigger", CelType::Duration)];
+        variables.extend(PRESSURE.iter().map(|name| (*name, CelType::Double)));
         variables.extend(PRESSURE_BY_CLASS.iter().map(|name| (*name, by_class())));
         Self {
             extras: &[Extra::Qos, Extra::Optional],
@@ -103,13 +104,13 @@ impl Environment {
 
     /// Environment of the ranking of the OOM handler.
     pub(crate) fn oom_ranking() -> Self {
-        let optional = || Type::Optional(Box::new(Type::Uint));
+        let optional = || CelType::Optional(Box::new(CelType::Uint));
         let variables = vec![
             ("memory_max", optional()),
             ("memory_current", optional()),
             ("memory_peak", optional()),
-            ("path", Type::Text),
-            ("class", Type::Int),
+            ("path", CelType::Text),
+            ("class", CelType::Int),
         ];
         Self { extras: &[Extra::Optional], ..Self::of(variables).with_units().with_classes() }
     }

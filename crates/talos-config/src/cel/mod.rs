@@ -15,11 +15,11 @@ mod types;
 pub(crate) use env::Environment;
 pub use evaluate::{Value, evaluate};
 pub use link_mac::link_mac;
-use types::Type;
+use types::CelType;
 
 /// Required result type of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum ResultType {
     Bool,
     Double,
 }
@@ -38,21 +38,25 @@ impl Problem {
 }
 
 /// Checks an expression. The error is the text that cel-go prints.
-pub(crate) fn check(source: &str, environment: &Environment, wanted: Wanted) -> Result<(), String> {
+pub(crate) fn check(
+    source: &str,
+    environment: &Environment,
+    wanted: ResultType,
+) -> Result<(), String> {
     let show = |problem: &Problem| show(source, problem);
     let expression = parser::parse(source).map_err(|problem| show(&problem))?;
     let found = check::type_of(&expression, environment)
         .map_err(|problems| problems.iter().map(show).collect::<Vec<_>>().join("\n"))?;
     let fits = match wanted {
-        Wanted::Bool => found == Type::Bool,
-        Wanted::Double => found == Type::Double,
+        ResultType::Bool => found == CelType::Bool,
+        ResultType::Double => found == CelType::Double,
     };
     if fits {
         return Ok(());
     }
     let wanted = match wanted {
-        Wanted::Bool => "bool",
-        Wanted::Double => "double",
+        ResultType::Bool => "bool",
+        ResultType::Double => "double",
     };
     Err(format!("expression output type is {found}, expected {wanted}"))
 }
@@ -72,7 +76,7 @@ mod tests {
     use super::*;
 
     fn disk(source: &str) -> Result<(), String> {
-        check(source, &Environment::disk(), Wanted::Bool)
+        check(source, &Environment::disk(), ResultType::Bool)
     }
 
     #[test]
@@ -96,15 +100,15 @@ mod tests {
             assert_eq!(disk(source), Ok(()), "{source}");
         }
         let link = "mac(link.permanent_addr) == '00:1a:2b:3c:4d:5e' && link.driver == 'virtio'";
-        assert_eq!(check(link, &Environment::link(), Wanted::Bool), Ok(()));
+        assert_eq!(check(link, &Environment::link(), ResultType::Bool), Ok(()));
         let rank = "memory_max.hasValue() ? 0.0 : {Besteffort: 1.0, Burstable: 0.5, Guaranteed: \
                     0.0, Podruntime: 0.0, System: 0.0}[class] * \
                     double(memory_current.orValue(0u))";
-        assert_eq!(check(rank, &Environment::oom_ranking(), Wanted::Double), Ok(()));
+        assert_eq!(check(rank, &Environment::oom_ranking(), ResultType::Double), Ok(()));
         let trigger = "multiply_qos_vectors(d_qos_memory_full_total, {System: 8.0, Podruntime: \
                        4.0}) > 3000.0 || memory_full_avg10 > 12.0 && d_memory_full_avg10 > 0.0 && \
                        time_since_trigger > duration(\"500ms\")";
-        assert_eq!(check(trigger, &Environment::oom_trigger(), Wanted::Bool), Ok(()));
+        assert_eq!(check(trigger, &Environment::oom_trigger(), ResultType::Bool), Ok(()));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::fmt;
 use super::env::Message;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Type {
+pub(super) enum CelType {
     /// Any type. It is compatible with every type.
     Dyn,
     Null,
@@ -27,7 +27,7 @@ pub(super) enum Type {
     Message(&'static Message),
 }
 
-impl fmt::Display for Type {
+impl fmt::Display for CelType {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Dyn => out.write_str("dyn"),
@@ -49,7 +49,7 @@ impl fmt::Display for Type {
     }
 }
 
-impl Type {
+impl CelType {
     /// Whether values of this type are allowed where the other type is required.
     pub(super) fn fits(&self, wanted: &Self) -> bool {
         match (self, wanted) {
@@ -65,106 +65,124 @@ impl Type {
 }
 
 /// Type that is compatible with all given types; `Dyn` if there is no such type.
-pub(super) fn common(types: Vec<Type>) -> Type {
+pub(super) fn common(types: Vec<CelType>) -> CelType {
     let mut types = types.into_iter();
     let Some(first) = types.next() else {
-        return Type::Dyn;
+        return CelType::Dyn;
     };
-    if types.all(|other| other == first) { first } else { Type::Dyn }
+    if types.all(|other| other == first) { first } else { CelType::Dyn }
 }
 
-pub(super) fn join(left: &Type, right: &Type) -> Option<Type> {
+pub(super) fn join(left: &CelType, right: &CelType) -> Option<CelType> {
     match (left, right) {
-        (Type::Dyn, _) | (_, Type::Dyn) => Some(Type::Dyn),
+        (CelType::Dyn, _) | (_, CelType::Dyn) => Some(CelType::Dyn),
         _ if left.fits(right) => Some(left.clone()),
         _ => None,
     }
 }
 
-pub(super) fn is_ordered(ty: &Type) -> bool {
+pub(super) fn is_ordered(ty: &CelType) -> bool {
     matches!(
         ty,
-        Type::Dyn
-            | Type::Null
-            | Type::Bool
-            | Type::Int
-            | Type::Uint
-            | Type::Double
-            | Type::Text
-            | Type::Bytes
-            | Type::Duration
-            | Type::Timestamp
+        CelType::Dyn
+            | CelType::Null
+            | CelType::Bool
+            | CelType::Int
+            | CelType::Uint
+            | CelType::Double
+            | CelType::Text
+            | CelType::Bytes
+            | CelType::Duration
+            | CelType::Timestamp
     )
 }
 
-pub(super) fn arithmetic(operator: &str, left: &Type, right: &Type) -> Option<Type> {
-    let is_number = |ty: &Type| matches!(ty, Type::Int | Type::Uint | Type::Double);
+pub(super) fn arithmetic(operator: &str, left: &CelType, right: &CelType) -> Option<CelType> {
+    let is_number = |ty: &CelType| matches!(ty, CelType::Int | CelType::Uint | CelType::Double);
     match (operator, left, right) {
-        (_, Type::Dyn, other) | (_, other, Type::Dyn) => Some(other.clone()),
+        (_, CelType::Dyn, other) | (_, other, CelType::Dyn) => Some(other.clone()),
         // Null is compatible with messages. Durations and timestamps are messages.
-        ("_+_" | "_-_", Type::Null | Type::Duration | Type::Timestamp, Type::Null)
-        | ("_+_" | "_-_", Type::Null, Type::Duration | Type::Timestamp) => Some(Type::Dyn),
-        ("_%_", Type::Int | Type::Uint, _) if left == right => Some(left.clone()),
+        ("_+_" | "_-_", CelType::Null | CelType::Duration | CelType::Timestamp, CelType::Null)
+        | ("_+_" | "_-_", CelType::Null, CelType::Duration | CelType::Timestamp) => {
+            Some(CelType::Dyn)
+        }
+        ("_%_", CelType::Int | CelType::Uint, _) if left == right => Some(left.clone()),
         ("_%_", ..) => None,
         _ if left == right && is_number(left) => Some(left.clone()),
-        ("_+_", Type::Text | Type::Bytes, _) if left == right => Some(left.clone()),
-        ("_+_", Type::List(_), Type::List(_)) => left.fits(right).then(|| left.clone()),
-        ("_+_" | "_-_", Type::Duration, Type::Duration)
-        | ("_-_", Type::Timestamp, Type::Timestamp) => Some(Type::Duration),
-        ("_+_" | "_-_", Type::Timestamp, Type::Duration)
-        | ("_+_", Type::Duration, Type::Timestamp) => Some(Type::Timestamp),
+        ("_+_", CelType::Text | CelType::Bytes, _) if left == right => Some(left.clone()),
+        ("_+_", CelType::List(_), CelType::List(_)) => left.fits(right).then(|| left.clone()),
+        ("_+_" | "_-_", CelType::Duration, CelType::Duration)
+        | ("_-_", CelType::Timestamp, CelType::Timestamp) => Some(CelType::Duration),
+        ("_+_" | "_-_", CelType::Timestamp, CelType::Duration)
+        | ("_+_", CelType::Duration, CelType::Timestamp) => Some(CelType::Timestamp),
         _ => None,
     }
 }
 
-pub(super) fn index_of(operand: &Type, index: &Type) -> Option<Type> {
+pub(super) fn index_of(operand: &CelType, index: &CelType) -> Option<CelType> {
     match operand {
-        Type::Dyn => Some(Type::Dyn),
-        Type::List(item) => index.fits(&Type::Int).then(|| (**item).clone()),
-        Type::Map(key, value) => index.fits(key).then(|| (**value).clone()),
-        Type::Optional(inner) => {
-            index_of(inner, index).map(|found| Type::Optional(Box::new(found)))
+        CelType::Dyn => Some(CelType::Dyn),
+        CelType::List(item) => index.fits(&CelType::Int).then(|| (**item).clone()),
+        CelType::Map(key, value) => index.fits(key).then(|| (**value).clone()),
+        CelType::Optional(inner) => {
+            index_of(inner, index).map(|found| CelType::Optional(Box::new(found)))
         }
         _ => None,
     }
 }
 
-pub(super) fn has_size(ty: &Type) -> bool {
-    matches!(ty, Type::Dyn | Type::Text | Type::Bytes | Type::List(_) | Type::Map(..))
+pub(super) fn has_size(ty: &CelType) -> bool {
+    matches!(
+        ty,
+        CelType::Dyn | CelType::Text | CelType::Bytes | CelType::List(_) | CelType::Map(..)
+    )
 }
 
-pub(super) fn conversion_result(name: &str) -> Option<Type> {
+pub(super) fn conversion_result(name: &str) -> Option<CelType> {
     Some(match name {
-        "bool" => Type::Bool,
-        "bytes" => Type::Bytes,
-        "double" => Type::Double,
-        "duration" => Type::Duration,
-        "int" => Type::Int,
-        "string" => Type::Text,
-        "timestamp" => Type::Timestamp,
-        "uint" => Type::Uint,
+        "bool" => CelType::Bool,
+        "bytes" => CelType::Bytes,
+        "double" => CelType::Double,
+        "duration" => CelType::Duration,
+        "int" => CelType::Int,
+        "string" => CelType::Text,
+        "timestamp" => CelType::Timestamp,
+        "uint" => CelType::Uint,
         _ => return None,
     })
 }
 
-pub(super) fn converts(name: &str, operand: &Type) -> Option<Type> {
+pub(super) fn converts(name: &str, operand: &CelType) -> Option<CelType> {
     let result = conversion_result(name)?;
     let allowed = match result {
-        Type::Bool => matches!(operand, Type::Bool | Type::Text),
-        Type::Bytes => matches!(operand, Type::Bytes | Type::Text),
-        Type::Double => matches!(operand, Type::Double | Type::Int | Type::Uint | Type::Text),
-        Type::Uint => matches!(operand, Type::Double | Type::Int | Type::Uint | Type::Text),
-        Type::Int => matches!(
+        CelType::Bool => matches!(operand, CelType::Bool | CelType::Text),
+        CelType::Bytes => matches!(operand, CelType::Bytes | CelType::Text),
+        CelType::Double => {
+            matches!(operand, CelType::Double | CelType::Int | CelType::Uint | CelType::Text)
+        }
+        CelType::Uint => {
+            matches!(operand, CelType::Double | CelType::Int | CelType::Uint | CelType::Text)
+        }
+        CelType::Int => matches!(
             operand,
-            Type::Double | Type::Int | Type::Uint | Type::Text | Type::Duration | Type::Timestamp
+            CelType::Double
+                | CelType::Int
+                | CelType::Uint
+                | CelType::Text
+                | CelType::Duration
+                | CelType::Timestamp
         ),
-        Type::Duration => matches!(operand, Type::Duration | Type::Int | Type::Text),
-        Type::Timestamp => matches!(operand, Type::Timestamp | Type::Int | Type::Text),
-        Type::Text => !matches!(
+        CelType::Duration => matches!(operand, CelType::Duration | CelType::Int | CelType::Text),
+        CelType::Timestamp => matches!(operand, CelType::Timestamp | CelType::Int | CelType::Text),
+        CelType::Text => !matches!(
             operand,
-            Type::Null | Type::List(_) | Type::Map(..) | Type::Optional(_) | Type::Message(_)
+            CelType::Null
+                | CelType::List(_)
+                | CelType::Map(..)
+                | CelType::Optional(_)
+                | CelType::Message(_)
         ),
         _ => false,
     };
-    (allowed || *operand == Type::Dyn).then_some(result)
+    (allowed || *operand == CelType::Dyn).then_some(result)
 }

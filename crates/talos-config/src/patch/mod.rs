@@ -62,7 +62,7 @@ enum Form {
 impl Patch {
     /// Parses a patch: a strategic merge if possible, otherwise a JSON patch in JSON or YAML.
     pub fn parse(text: &str, release: Release) -> Result<Self, PatchError> {
-        let refused = match Config::parse_patch(text, release) {
+        let rejected = match Config::parse_patch(text, release) {
             Ok(config) => return Ok(Self(Form::Strategic(config))),
             Err(error) => error,
         };
@@ -71,7 +71,7 @@ impl Patch {
             Err(reason) if text.trim_start().starts_with('[') => {
                 Err(PatchError::Decode(DecodeError(reason)))
             }
-            Err(_) => Err(PatchError::Decode(refused)),
+            Err(_) => Err(PatchError::Decode(rejected)),
         }
     }
 

@@ -152,11 +152,11 @@ mod tests {
 
     #[test]
     fn invalid_rules_are_rejected() {
-        let refused = |text: &str| creation_rule_for(text, "x").unwrap_err();
-        assert_eq!(refused("creation_rules: 1"), RuleError::NotRules);
-        assert!(matches!(refused("creation_rules: [{path_regex: '('}]"), RuleError::Settings(_)));
+        let rejected = |text: &str| creation_rule_for(text, "x").unwrap_err();
+        assert_eq!(rejected("creation_rules: 1"), RuleError::NotRules);
+        assert!(matches!(rejected("creation_rules: [{path_regex: '('}]"), RuleError::Settings(_)));
         assert!(matches!(
-            refused("creation_rules: [{age: ssh-ed25519 AAAA}]"),
+            rejected("creation_rules: [{age: ssh-ed25519 AAAA}]"),
             RuleError::Recipient(AgeError::UnsupportedRecipient(_))
         ));
     }

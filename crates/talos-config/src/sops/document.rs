@@ -394,38 +394,38 @@ mod tests {
     #[test]
     fn every_change_of_the_file_is_detected() {
         let text = encrypted(TEXT, Settings::default());
-        let refused = |text: &str| decrypt(text, &[keys().0]).unwrap_err();
-        assert_eq!(refused(&text.replace(": 420", ": 421")), SopsError::BrokenMac);
+        let rejected = |text: &str| decrypt(text, &[keys().0]).unwrap_err();
+        assert_eq!(rejected(&text.replace(": 420", ": 421")), SopsError::BrokenMac);
         assert_eq!(
-            refused(&text.replace("empty: \"\"\n", "empty: \"\"\nadded_unencrypted: 1\n")),
+            rejected(&text.replace("empty: \"\"\n", "empty: \"\"\nadded_unencrypted: 1\n")),
             SopsError::BrokenMac
         );
         let not_encrypted = |path: &str| SopsError::NotEncrypted { path: path.to_owned() };
-        assert_eq!(refused(&text.replace("empty: \"\"", "empty: x")), not_encrypted("empty"));
-        assert_eq!(refused(&text.replace("empty: \"\"", "empty: 5")), not_encrypted("empty"));
+        assert_eq!(rejected(&text.replace("empty: \"\"", "empty: x")), not_encrypted("empty"));
+        assert_eq!(rejected(&text.replace("empty: \"\"", "empty: 5")), not_encrypted("empty"));
         let renamed = SopsError::Damaged { path: "proxmox.tokem".to_owned() };
-        assert_eq!(refused(&text.replace("token:", "tokem:")), renamed);
+        assert_eq!(rejected(&text.replace("token:", "tokem:")), renamed);
         assert_eq!(
-            refused(&text.replace("lastmodified: \"2027", "lastmodified: \"2028")),
+            rejected(&text.replace("lastmodified: \"2027", "lastmodified: \"2028")),
             SopsError::BrokenMac
         );
         assert_eq!(
-            refused(&text.replace("    version", "    mac_only_encrypted: true\n    version")),
+            rejected(&text.replace("    version", "    mac_only_encrypted: true\n    version")),
             SopsError::BrokenMac
         );
         let comment = text.lines().next().unwrap();
         let broken = comment.replace("data:", "data:AAAA");
-        assert!(matches!(refused(&text.replace(comment, &broken)), SopsError::Damaged { .. }));
-        assert_eq!(refused("a: 1\n"), SopsError::NotSops);
-        assert_eq!(refused(""), SopsError::NotSops);
+        assert!(matches!(rejected(&text.replace(comment, &broken)), SopsError::Damaged { .. }));
+        assert_eq!(rejected("a: 1\n"), SopsError::NotSops);
+        assert_eq!(rejected(""), SopsError::NotSops);
         let doubled = text.replace("nothing: null", "nothing: null\nnothing: {}");
-        assert!(matches!(refused(&doubled), SopsError::Twice { .. }));
+        assert!(matches!(rejected(&doubled), SopsError::Twice { .. }));
         let other = text.replace("-----BEGIN AGE", "-----BEGIN EGA");
-        assert!(matches!(refused(&other), SopsError::DataKey { source: AgeError::NotAge, .. }));
-        assert!(matches!(refused("a: ["), SopsError::Yaml(_)));
+        assert!(matches!(rejected(&other), SopsError::DataKey { source: AgeError::NotAge, .. }));
+        assert!(matches!(rejected("a: ["), SopsError::Yaml(_)));
         let without_mac = text.lines().filter(|line| !line.starts_with("    mac:"));
         let without_mac: Vec<_> = without_mac.collect();
-        assert!(matches!(refused(&without_mac.join("\n")), SopsError::BadMetadata(_)));
+        assert!(matches!(rejected(&without_mac.join("\n")), SopsError::BadMetadata(_)));
     }
 
     #[test]
@@ -455,13 +455,13 @@ mod tests {
     #[test]
     fn invalid_files_are_rejected() {
         let recipients = [keys().0.recipient()];
-        let refused = |text: &str| {
+        let rejected = |text: &str| {
             create(text, &recipients, Settings::default(), &mut Seeded(57)).unwrap_err()
         };
-        assert_eq!(refused("sops: {}"), SopsError::AlreadySops);
-        assert!(matches!(refused("- a"), SopsError::Unsupported { .. }));
-        assert!(matches!(refused("a: {1: x}"), SopsError::Unsupported { .. }));
-        assert!(matches!(refused("a: 18446744073709551615"), SopsError::Unsupported { .. }));
+        assert_eq!(rejected("sops: {}"), SopsError::AlreadySops);
+        assert!(matches!(rejected("- a"), SopsError::Unsupported { .. }));
+        assert!(matches!(rejected("a: {1: x}"), SopsError::Unsupported { .. }));
+        assert!(matches!(rejected("a: 18446744073709551615"), SopsError::Unsupported { .. }));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::machine::invalid_subnets;
 use super::{Report, View};
-use crate::cel::{self, Environment, Wanted};
+use crate::cel::{self, Environment, ResultType};
 use crate::format::address::{canonical_addr, canonical_prefix, parse_addr, parse_prefix};
 use crate::format::{decode_base64, duration};
 use crate::schema::Release;
@@ -287,7 +287,7 @@ fn link_alias(view: View<'_>, release: Release, report: &mut Report) {
     match view.at(&["selector", "match"]).text() {
         "" => report.error("link selector is required"),
         expression => {
-            let checked = cel::check(expression, &Environment::link(), Wanted::Bool);
+            let checked = cel::check(expression, &Environment::link(), ResultType::Bool);
             if let Err(reason) = checked {
                 report.error(format!("link selector is invalid: {reason}"));
             }

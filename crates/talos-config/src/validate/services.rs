@@ -2,7 +2,7 @@
 
 use super::devices::split_host_port;
 use super::{Report, View, pem};
-use crate::cel::{self, Environment, Wanted};
+use crate::cel::{self, Environment, ResultType};
 use crate::format::duration;
 use crate::format::url::Url;
 
@@ -144,12 +144,12 @@ fn url_of(view: View<'_>) -> Option<Url> {
 
 fn oom(view: View<'_>, report: &mut Report) {
     let places = [
-        ("triggerExpression", "OOM trigger", Environment::oom_trigger(), Wanted::Bool),
+        ("triggerExpression", "OOM trigger", Environment::oom_trigger(), ResultType::Bool),
         (
             "cgroupRankingExpression",
             "OOM cgroup scoring",
             Environment::oom_ranking(),
-            Wanted::Double,
+            ResultType::Double,
         ),
     ];
     for (key, what, environment, wanted) in places {

@@ -1,7 +1,7 @@
 //! Validation of the documents about disks and volumes.
 
 use super::{Report, View};
-use crate::cel::{self, Environment, Wanted};
+use crate::cel::{self, Environment, ResultType};
 use crate::format::duration;
 use crate::format::size::parse_bytes;
 use crate::schema::Release;
@@ -30,7 +30,7 @@ pub(super) fn validate(kind: &str, view: View<'_>, release: Release, report: &mu
             match view.at(&["discovery", "volumeSelector", "match"]).text() {
                 "" => report.error("volume selector is required"),
                 expression => {
-                    let checked = cel::check(expression, &Environment::volume(), Wanted::Bool);
+                    let checked = cel::check(expression, &Environment::volume(), ResultType::Bool);
                     if let Err(reason) = checked {
                         report.error(format!("volume selector is invalid: {reason}"));
                     }
@@ -207,7 +207,7 @@ fn provisioning(
     match view.at(&["diskSelector", "match"]).text() {
         "" => report.check(!required, "disk selector is required"),
         expression => {
-            let checked = cel::check(expression, &Environment::disk(), Wanted::Bool);
+            let checked = cel::check(expression, &Environment::disk(), ResultType::Bool);
             if let Err(reason) = checked {
                 report.error(format!("disk selector is invalid: {reason}"));
             }

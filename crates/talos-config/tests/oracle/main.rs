@@ -60,7 +60,7 @@ fn number<T: std::str::FromStr>(variable: &str) -> Option<T> {
 
 /// Handles a missing oracle. This is accepted on a machine without Go, but not in a CI with Go.
 fn skipped() -> ExitCode {
-    eprintln!("SKIPPED: $TALMOX_ORACLE is not set, nothing was compared with Talos's own.");
+    eprintln!("SKIPPED: TALMOX_ORACLE is not set, nothing was compared with Talos's own.");
     eprintln!("         See tests/oracle/README.md for how to build the oracle.");
     let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
     let mut go = Command::new("go");

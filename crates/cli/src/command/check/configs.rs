@@ -81,8 +81,8 @@ fn in_cluster(
                 if index >= MOST_RENDERED && !is_new {
                     continue;
                 }
-                let refused = renderer.node(node).err().map(problems).unwrap_or_default();
-                for problem in refused {
+                let rejected = renderer.node(node).err().map(problems).unwrap_or_default();
+                for problem in rejected {
                     add(problem, Some(node.name.value.as_str()));
                 }
             }

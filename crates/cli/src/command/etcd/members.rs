@@ -61,7 +61,7 @@ fn print(view: &ClusterView, cluster: &str, printer: &Printer) -> Result<(), Com
 fn unreachable(view: &ClusterView) -> impl Iterator<Item = (&str, &str)> {
     view.views.iter().filter_map(|view| {
         let reason = view.status.as_ref().err()?;
-        Some((view.name.as_str(), reason.as_str()))
+        Some((view.name.as_str(), reason.reason()))
     })
 }
 

@@ -66,6 +66,9 @@ impl FromStr for Subnet {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.is_empty() {
+            return Err("a network such as 10.0.0.0/24 is required".to_owned());
+        }
         let bad = || format!("`{text}` is not an IPv4 network such as 10.0.0.0/24");
         let (address, prefix) = text.split_once('/').ok_or_else(bad)?;
         let address: Ipv4Addr = address.parse().map_err(|_| bad())?;
@@ -224,7 +227,7 @@ fn proxmox(
         let url = asking.ask_optional(
             "URL of the Proxmox API (empty to set it later)",
             args.proxmox.as_deref(),
-            ProxmoxUrl::from_str,
+            proxmox_url,
         )?;
         let Some(named) = url.as_ref().filter(|_| args.fingerprint.is_none()) else {
             return Ok((url, args.fingerprint.clone()));
@@ -242,6 +245,16 @@ fn proxmox(
             )),
         }
     }
+}
+
+/// Parses the URL of Proxmox. A host that is a number is an error, because the resolver would use it as an address: `0` is
+/// this machine.
+fn proxmox_url(text: &str) -> Result<ProxmoxUrl, String> {
+    let url: ProxmoxUrl = text.parse()?;
+    if url.host.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("`{text}` is not the address of a Proxmox such as https://pve1:8006"));
+    }
+    Ok(url)
 }
 
 const DECLINED: &str = "compare it with the fingerprint on the console of the host: another machine may answer in place of Proxmox";
@@ -357,6 +370,19 @@ fn name(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_and_empty_answers_have_a_clear_message() {
+        for good in ["pve1", "https://10.0.0.2:8006", "pve1:8006", "10.0.0.2", "0x.example"] {
+            assert!(proxmox_url(good).is_ok(), "{good}");
+        }
+        for number in ["0", "1", "0:8006", "https://0"] {
+            let error = proxmox_url(number).unwrap_err();
+            assert!(error.contains("is not the address of a Proxmox"), "{number}: {error}");
+        }
+        let error = "".parse::<Subnet>().unwrap_err();
+        assert_eq!(error, "a network such as 10.0.0.0/24 is required");
+    }
 
     #[test]
     fn addresses_stay_inside_the_subnet() {

@@ -60,7 +60,7 @@ impl Target {
                  other commands take --insecure too; if it was sent one just now, retry in a few \
                  seconds"
             ),
-            Verdict::Ours => "the node answers again: run the same command again".to_owned(),
+            Verdict::OwnNode => "the node answers again: run the same command again".to_owned(),
             Verdict::OtherName { .. } => format!(
                 "its certificate does not include {host}: use one of these addresses, or add {host} \
                  to `cert_sans`"
@@ -74,7 +74,7 @@ impl Target {
                      another context with --context, or another file"
                 ),
             },
-            Verdict::RefusesUs(_) => match origin {
+            Verdict::RejectsClient(_) => match origin {
                 Origin::Bundle => verdict.advice().to_owned(),
                 Origin::Talosconfig { file, context } => format!(
                     "the node does not trust the client certificate of context `{context}` in \
@@ -82,7 +82,7 @@ impl Target {
                      with `talmox talosconfig`"
                 ),
             },
-            Verdict::Expired { whose: Whose::Ours, .. } => match origin {
+            Verdict::Expired { whose: Whose::Client, .. } => match origin {
                 Origin::Bundle => "the certificate was issued just now: correct the clock of this \
                                    machine"
                     .to_owned(),
@@ -185,7 +185,7 @@ fn verdict_text(verdict: &Verdict, origin: &Origin) -> String {
         }
         Verdict::Mute(error) => dial_text(error),
         Verdict::NoNode(error) => format!("it is not a Talos node: {}", dial_text(error)),
-        Verdict::RefusesUs(_) => match origin {
+        Verdict::RejectsClient(_) => match origin {
             Origin::Bundle => {
                 "the node rejects the certificate issued from the secrets bundle".to_owned()
             }
@@ -193,7 +193,7 @@ fn verdict_text(verdict: &Verdict, origin: &Origin) -> String {
                 format!("the node rejects the client certificate of context `{context}` in {file}")
             }
         },
-        Verdict::Expired { whose: Whose::Ours, not_after } => match origin {
+        Verdict::Expired { whose: Whose::Client, not_after } => match origin {
             Origin::Bundle => format!("the client certificate expired at {not_after}"),
             Origin::Talosconfig { file, context } => format!(
                 "the client certificate of context `{context}` in {file} expired at {not_after}"
@@ -222,7 +222,7 @@ fn dial_text(error: &DialError) -> String {
 
 fn dial_hint(error: &DialError) -> String {
     match error {
-        DialError::HungUp { .. } | DialError::Refused { .. } => RESTARTS.to_owned(),
+        DialError::HungUp { .. } | DialError::Rejected { .. } => RESTARTS.to_owned(),
         DialError::Connect { .. } if error.is_restart() => {
             "a machine is there and port 50000 is closed: Talos is still booting (retry in a few \
              seconds), or the address belongs to another machine"
@@ -245,8 +245,8 @@ fn dial_hint(error: &DialError) -> String {
 /// Hint for a call without credentials that could not connect.
 fn insecure_hint(error: &DialError) -> String {
     match error {
-        DialError::Refused { .. } if error.is_restart() => RESTARTS.to_owned(),
-        DialError::Refused { .. } => {
+        DialError::Rejected { .. } if error.is_restart() => RESTARTS.to_owned(),
+        DialError::Rejected { .. } => {
             "the node has a config already: omit --insecure".to_owned()
         }
         DialError::OtherKey { .. } => {
@@ -285,9 +285,9 @@ mod tests {
             target: node_address("10.0.0.11"),
             source: kind.into(),
         };
-        let refused = connect(io::ErrorKind::ConnectionRefused);
-        assert_eq!(dial_text(&refused), "cannot connect to 10.0.0.11:50000: the port is closed");
-        assert!(dial_hint(&refused).contains("still booting"));
+        let rejected = connect(io::ErrorKind::ConnectionRefused);
+        assert_eq!(dial_text(&rejected), "cannot connect to 10.0.0.11:50000: the port is closed");
+        assert!(dial_hint(&rejected).contains("still booting"));
         let silent = connect(io::ErrorKind::TimedOut);
         assert!(dial_text(&silent).ends_with("no answer in time"));
         assert!(dial_hint(&silent).contains("the machine is on"));

@@ -17,7 +17,7 @@ use crate::command_code::CommandCode;
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::rehearsal;
-use crate::session::cluster_lock::{holder, refused, take as take_locks};
+use crate::session::cluster_lock::{holder, rejected, take as take_locks};
 use crate::session::{RunLocks, proxmox};
 
 /// Timeout for the first answer of Proxmox. It is short because the command works without Proxmox.
@@ -34,7 +34,7 @@ pub(super) async fn take(
         Ok(Ok(locks)) => Ok(locks),
         Ok(Err(
             error @ (TakeError::Held(_) | TakeError::Unreadable { .. } | TakeError::Contended),
-        )) => Err(refused(error)),
+        )) => Err(rejected(error)),
         Ok(Err(error)) => {
             warn(
                 &CommandError::failed(CommandCode::LockFailed, "Proxmox does not lock it")

@@ -70,7 +70,7 @@ pub(super) fn run(args: &EditArgs, global: &Global, printer: &Printer) -> Outcom
 /// Parses and checks the edited text.
 fn take_over(file: &SecretsFile, text: &SecretText) -> Result<SopsDocument, CommandError> {
     let mut document = file.document.clone();
-    document.replace_plaintext(text.expose()).map_err(|error| refused(error, text))?;
+    document.replace_plaintext(text.expose()).map_err(|error| rejected(error, text))?;
     let edited = file.with(document);
     let after = edited.bundle()?;
     let known = file.bundle();
@@ -82,7 +82,7 @@ fn take_over(file: &SecretsFile, text: &SecretText) -> Result<SopsDocument, Comm
 }
 
 /// Error for an invalid text. The message contains the number of the line, but no part of the text.
-fn refused(error: SopsError, text: &SecretText) -> CommandError {
+fn rejected(error: SopsError, text: &SecretText) -> CommandError {
     let SopsError::Yaml(error) = error else {
         return CommandError::failed(CommandCode::EditInvalid, "sops cannot store this text")
             .because(error);

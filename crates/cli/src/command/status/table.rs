@@ -3,6 +3,7 @@
 use talmox_engine::status::{Known, NodeRole, NodeStatus, Part, Status, Unreachable, VmState};
 use talmox_plan::observed::{CheckSeen, CheckState};
 
+use super::reason::{silent_apis, unknowns, unreachable};
 use crate::columns::{drop_column, narrow, no_room};
 use crate::words;
 
@@ -36,11 +37,11 @@ const OF_TALOS: [&str; 4] = ["TALOS", "KUBERNETES", "ETCD", "CERT"];
 pub(super) fn text(
     status: &Status,
     now: i64,
-    trouble: Option<&str>,
+    problem: Option<&str>,
     columns: Option<usize>,
 ) -> String {
     let mut rows = vec![TITLES.map(str::to_owned).to_vec()];
-    rows.extend(status.nodes.iter().map(|node| row(node, now, trouble.is_some())));
+    rows.extend(status.nodes.iter().map(|node| row(node, now, problem.is_some())));
     let has_talos = has_talos(status);
     if !has_talos {
         for title in OF_TALOS {
@@ -55,8 +56,8 @@ pub(super) fn text(
     };
     let mut out = format!("{head}\n\n{}", words::aligned(&rows));
     out.push_str(&no_room(&left_out));
-    let mut below: Vec<String> = status.unreachable.iter().map(unreachable).collect();
-    below.extend(trouble.map(|why| drift_unknown(why, &status.unreachable)));
+    let mut below: Vec<String> = silent_apis(status).iter().map(unreachable).collect();
+    below.extend(problem.map(|why| drift_unknown(why, &status.unreachable)));
     below.extend(status.errors.iter().map(|error| format!("error: {error}")));
     below.extend(status.health.iter().find_map(failed_check));
     below.extend(
@@ -69,6 +70,7 @@ pub(super) fn text(
     for node in &status.nodes {
         below.extend(remarks(node, now));
     }
+    below.extend(drift(&status.nodes));
     below.extend(status.drift.iter().map(|line| format!("drift: {line}")));
     below.extend(status.nodes.iter().any(|node| is_short(node, now)).then(|| RENEWED.to_owned()));
     let ending = status
@@ -114,23 +116,6 @@ fn drift_unknown(why: &str, unreachable: &[Unreachable]) -> String {
         _ => why,
     };
     format!("drift is unknown: {why}")
-}
-
-/// Remark for an API that did not answer.
-fn unreachable(silent: &Unreachable) -> String {
-    let part = match silent.part {
-        Part::Proxmox => "Proxmox",
-        Part::Talos => "Talos",
-        Part::Kubernetes => "Kubernetes",
-    };
-    let (nodes, reason) = (silent.nodes.as_slice(), &silent.reason);
-    match nodes {
-        [] => format!("{part} does not answer: {reason}"),
-        [one] => format!("{part} does not answer on {one}: {reason}"),
-        [one, more @ ..] => {
-            format!("{part} does not answer on {one} and {} more: {reason}", more.len())
-        }
-    }
 }
 
 /// Whether the cluster has Talos nodes.
@@ -218,96 +203,11 @@ fn memory(used: u64, given: u64) -> Option<String> {
     (given > 0).then(|| format!("{}/{} GiB", tenths(used), tenths(given)))
 }
 
-/// Remarks for unknown values. Each reason is listed once, with the affected nodes and values. A reason is omitted if the
-/// remark for an unreachable API contains it already.
-fn unknowns(status: &Status) -> Vec<String> {
-    let printed: Vec<String> =
-        status.unreachable.iter().map(|silent| printed_reason(silent, status)).collect();
-    let mut all: Vec<UnknownReason<'_>> = vec![];
-    for node in &status.nodes {
-        for (part, reason) in unknown_parts(node) {
-            let key = without_address(reason, node);
-            if printed.contains(&key) {
-                continue;
-            }
-            let known = all.iter().position(|known| known.key == key);
-            let at = known.unwrap_or_else(|| {
-                all.push(UnknownReason { key, reason, nodes: vec![] });
-                all.len() - 1
-            });
-            let nodes = &mut all[at].nodes;
-            match nodes.iter_mut().find(|(name, _)| *name == node.name) {
-                Some((_, parts)) => parts.push(part),
-                None => nodes.push((node.name.as_str(), vec![part])),
-            }
-        }
-    }
-    all.iter().map(|one| format!("{}: {}", one.subjects(), one.reason)).collect()
-}
-
-/// Reason for unknown values, with the affected nodes and values.
-struct UnknownReason<'a> {
-    /// Reason without the address of the node, so that the same cause on several nodes is one reason.
-    key: String,
-    /// Reason as the first node reports it.
-    reason: &'a str,
-    nodes: Vec<(&'a str, Vec<&'static str>)>,
-}
-
-impl UnknownReason<'_> {
-    /// Affected nodes and values, such as `cp-1, cp-2: Talos, etcd; wk-1: Talos`.
-    fn subjects(&self) -> String {
-        let mut groups: Vec<(Vec<&str>, &[&str])> = vec![];
-        for (name, parts) in &self.nodes {
-            match groups.iter_mut().find(|(_, of)| *of == parts.as_slice()) {
-                Some((names, _)) => names.push(name),
-                None => groups.push((vec![*name], parts.as_slice())),
-            }
-        }
-        let group = |(names, parts): &(Vec<&str>, &[&str])| {
-            format!("{}: {}", names.join(", "), parts.join(", "))
-        };
-        groups.iter().map(group).collect::<Vec<String>>().join("; ")
-    }
-}
-
-/// Reason why an API does not answer, in the form of [`without_address`]. If several nodes are affected, it is the reason
-/// of the first node.
-fn printed_reason(silent: &Unreachable, status: &Status) -> String {
-    let first = silent.nodes.first();
-    let node = status.nodes.iter().find(|node| Some(&node.name) == first);
-    node.map_or_else(|| silent.reason.clone(), |node| without_address(&silent.reason, node))
-}
-
-fn without_address(reason: &str, node: &NodeStatus) -> String {
-    match node.address.get() {
-        // The colon before the port is included, because one address can be the start of another address.
-        Some(address) => reason.replace(&format!("{address}:"), ":"),
-        None => reason.to_owned(),
-    }
-}
-
-/// Unknown values of a node, with the reasons.
-fn unknown_parts(node: &NodeStatus) -> impl Iterator<Item = (&'static str, &str)> {
-    let vm = match &node.vm {
-        VmState::Is(_) => None,
-        VmState::Absent(why) | VmState::Unknown(why) => Some(why.as_str()),
-    };
-    let parts = [
-        ("VM", vm),
-        ("address", unknown(Some(&node.address))),
-        ("Talos", unknown(node.talos.as_ref())),
-        ("Kubernetes", unknown(node.kubernetes.as_ref())),
-        ("etcd", unknown(node.etcd.as_ref())),
-    ];
-    parts.into_iter().filter_map(|(what, reason)| Some((what, reason?)))
-}
-
 /// Remarks for the problems of a node.
 fn remarks(node: &NodeStatus, now: i64) -> Vec<String> {
     let mut lines = vec![];
     if let Some(Known::Is(talos)) = &node.talos {
-        lines.extend(talos.troubles.iter().map(|trouble| format!("{}: {trouble}", node.name)));
+        lines.extend(talos.troubles.iter().map(|problem| format!("{}: {problem}", node.name)));
         if let Some(end) = talos.certificate_end
             && end - now < 0
         {
@@ -322,21 +222,28 @@ fn remarks(node: &NodeStatus, now: i64) -> Vec<String> {
     if let Some(Known::Is(etcd)) = &node.etcd {
         lines.extend(etcd.errors.iter().map(|error| format!("{}: etcd: {error}", node.name)));
     }
-    lines.extend(node.drift.iter().map(|line| format!("{}: drift: {line}", node.name)));
     lines
+}
+
+/// Remarks for the drift of the nodes. The same drift of several nodes is one remark. A node without a VM has none, because
+/// the remark for the missing VM is enough.
+fn drift(nodes: &[NodeStatus]) -> Vec<String> {
+    let mut all: Vec<(&str, Vec<&str>)> = vec![];
+    for node in nodes.iter().filter(|node| !matches!(node.vm, VmState::Absent(_))) {
+        for line in &node.drift {
+            match all.iter_mut().find(|(known, _)| *known == line.as_str()) {
+                Some((_, names)) => names.push(&node.name),
+                None => all.push((line, vec![node.name.as_str()])),
+            }
+        }
+    }
+    all.iter().map(|(line, names)| format!("{}: drift: {line}", names.join(", "))).collect()
 }
 
 /// Remark for a check that has not passed.
 fn failed_check(check: &CheckSeen) -> Option<String> {
     let reason = check.reason.as_ref().filter(|_| check.state == CheckState::Waiting)?;
     Some(format!("check not passed: {}: {reason}", check.name))
-}
-
-fn unknown<T>(seen: Option<&Known<T>>) -> Option<&str> {
-    match seen {
-        Some(Known::Unknown(why)) => Some(why),
-        _ => None,
-    }
 }
 
 fn days(seconds: i64) -> String {
@@ -350,97 +257,20 @@ fn days(seconds: i64) -> String {
 mod tests {
     use talmox_engine::status::TalosStatus;
 
+    use super::super::fixture::{node, status, why};
     use super::*;
 
     #[test]
     fn absent_values_differ_from_unknown_values() {
         let cells = |vm: VmState| {
             let node = node("wk-1", vm);
-            assert_eq!(unknowns(&status(vec![node.clone()])), ["wk-1: VM, address: no such VM"]);
-            row(&node, 0, false)[2..8].join(" ")
+            let remarks = unknowns(&status(vec![node.clone()]));
+            (row(&node, 0, false)[2..8].join(" "), remarks)
         };
-        assert_eq!(cells(VmState::Absent(why())), "- - none - - ?");
-        assert_eq!(cells(VmState::Unknown(why())), "? ? ? ? ? ?");
-    }
-
-    fn why() -> String {
-        "no such VM".to_owned()
-    }
-
-    /// Node without Talos and without a known address.
-    fn node(name: &str, vm: VmState) -> NodeStatus {
-        NodeStatus {
-            name: name.to_owned(),
-            role: NodeRole::Worker,
-            vmid: None,
-            address: Known::Unknown(why()),
-            vm,
-            talos: None,
-            kubernetes: None,
-            etcd: None,
-            drift: vec![],
-        }
-    }
-
-    fn status(nodes: Vec<NodeStatus>) -> Status {
-        Status {
-            cluster: "dev".to_owned(),
-            kubernetes: Known::Unknown("no Kubernetes".to_owned()),
-            nodes,
-            unreachable: vec![],
-            authorities: vec![],
-            drift: vec![],
-            unknown_nodes: vec![],
-            health: vec![],
-            errors: vec![],
-        }
-    }
-
-    #[test]
-    fn a_reason_is_shown_once() {
-        let absent = |name: &str| node(name, VmState::Absent(why()));
-        let mut all = status(vec![absent("wk-1"), absent("wk-2")]);
-        assert_eq!(unknowns(&all), ["wk-1, wk-2: VM, address: no such VM"]);
-        let silent = Unreachable { part: Part::Proxmox, nodes: vec![], reason: why() };
-        all.unreachable.push(silent);
-        let shown = text(&all, 0, Some("cannot query Proxmox: no such VM"), None);
-        assert_eq!(shown.matches("no such VM").count(), 1, "{shown}");
-        assert!(shown.contains("\ndrift is unknown: cannot query Proxmox\n"), "{shown}");
-        all.unreachable.clear();
-        let shown = text(&all, 0, Some("cannot read: why"), None);
-        assert!(shown.contains("\ndrift is unknown: cannot read: why\n"), "{shown}");
-    }
-
-    #[test]
-    fn the_same_cause_on_several_nodes_is_printed_once() {
-        let refused =
-            |address: &str| format!("cannot connect to {address}:50000: connection refused");
-        let silent = |name: &str, address: &str| {
-            let vm = VmState::Unknown("the host is silent".to_owned());
-            NodeStatus {
-                address: Known::Is(address.parse().unwrap()),
-                talos: Some(Known::Unknown(refused(address))),
-                etcd: name.starts_with("cp").then(|| Known::Unknown(refused(address))),
-                ..node(name, vm)
-            }
-        };
-        let mut all = status(vec![
-            silent("cp-1", "10.0.0.1"),
-            silent("cp-2", "10.0.0.11"),
-            silent("wk-1", "10.0.0.21"),
-        ]);
-        assert_eq!(
-            unknowns(&all),
-            [
-                "cp-1, cp-2, wk-1: VM: the host is silent",
-                "cp-1, cp-2: Talos, etcd; wk-1: Talos: cannot connect to 10.0.0.1:50000: connection refused",
-            ]
-        );
-        let nodes = ["cp-1", "cp-2", "wk-1"].map(str::to_owned).to_vec();
-        all.unreachable.push(Unreachable { part: Part::Talos, nodes, reason: refused("10.0.0.1") });
-        assert_eq!(unknowns(&all), ["cp-1, cp-2, wk-1: VM: the host is silent"]);
-        let shown = text(&all, 0, None, None);
-        assert_eq!(shown.matches("connection refused").count(), 1, "{shown}");
+        let absent = ("- - none - - ?".to_owned(), vec!["wk-1: VM: no such VM".to_owned()]);
+        assert_eq!(cells(VmState::Absent(why())), absent);
+        let unknown = ("? ? ? ? ? ?".to_owned(), vec!["wk-1: VM, address: no such VM".to_owned()]);
+        assert_eq!(cells(VmState::Unknown(why())), unknown);
     }
 
     #[test]
@@ -461,6 +291,24 @@ mod tests {
         assert!(short.contains("23h") && short.contains(RENEWED), "{short}");
         assert!(!long.contains(RENEWED), "{long}");
         assert!(!over.contains(RENEWED) && over.contains("has expired"), "{over}");
+    }
+
+    #[test]
+    fn the_same_drift_of_several_nodes_is_one_remark() {
+        let with = |name: &str, vm: VmState, lines: &[&str]| NodeStatus {
+            drift: lines.iter().map(|line| (*line).to_owned()).collect(),
+            ..node(name, vm)
+        };
+        let (stopped, memory) = ("vm status stopped → running", "vm memory 4 GiB → 6 GiB");
+        let nodes = [
+            with("cp-1", VmState::Unknown(why()), &[stopped]),
+            with("wk-1", VmState::Unknown(why()), &[memory, stopped]),
+            with("wk-2", VmState::Absent(why()), &["vm is missing"]),
+        ];
+        assert_eq!(
+            drift(&nodes),
+            [format!("cp-1, wk-1: drift: {stopped}"), format!("wk-1: drift: {memory}")]
+        );
     }
 
     /// The role of a node does not depend on its operating system.

@@ -12,7 +12,7 @@ use super::super::{Done, ErrorKind, RunStep, StepContext, StepError};
 use super::earlier::Earlier;
 use super::put_config::{PutError, try_put, try_put_in_task};
 use super::tags::{self, TagsEnd};
-use super::vm::{FoundVm, ours, see_again};
+use super::vm::{FoundVm, owned_vm, see_again};
 
 /// Tasks that change the config of a VM.
 const CHANGES: &[&str] = &["qmconfig"];
@@ -23,14 +23,14 @@ impl RunStep for ChangeVm {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         let doing = format!("change VM {}", self.own.vm.vmid);
         // A task of an earlier attempt or run may still be creating a disk, which the config does not show yet.
-        if context.has_begun() || self.set.iter().any(|(key, _)| is_drive(key)) {
+        if context.has_started_task() || self.set.iter().any(|(key, _)| is_drive(key)) {
             let vm = context.vm_cache.last_seen(&self.own.vm);
             let mut earlier = Earlier::new(&vm, CHANGES);
             while earlier.follow(&doing, context).await? {
                 context.vm_cache.take(vm.vmid);
             }
         }
-        let FoundVm { vm, mut config } = ours(&self.own, context).await?;
+        let FoundVm { vm, mut config } = owned_vm(&self.own, context).await?;
         let mut done = Done::Already;
         // The pool is set first, because it may give the token its rights on the VM.
         if let Some(id) = &self.pool
@@ -38,8 +38,8 @@ impl RunStep for ChangeVm {
         {
             done = Done::Acted;
         }
-        let wanted = self.set.get("tags").map(Tags::parse);
-        let tags = match &wanted {
+        let desired = self.set.get("tags").map(Tags::parse);
+        let tags = match &desired {
             Some(tags) => tags::settle(&vm, tags, &config, context).await?,
             None => TagsEnd::Allowed,
         };
@@ -51,7 +51,7 @@ impl RunStep for ChangeVm {
         }
         let change = change(self, &config, tags == TagsEnd::Rejected);
         if !change.set.is_empty() || !change.delete.is_empty() {
-            put(&vm, &change, wanted.as_ref(), &config, context).await?;
+            put(&vm, &change, desired.as_ref(), &config, context).await?;
             done = Done::Acted;
         }
         // An earlier attempt whose answer was lost may have made the change.
@@ -109,17 +109,17 @@ fn is_drive(key: &str) -> bool {
 /// because its volume may hold data.
 fn change(step: &ChangeVm, config: &VmConfig, are_tags_rejected: bool) -> VmChange {
     let mut set = VmOptions::new();
-    let wanted = rebased(&step.set, config);
-    let wanted = if are_tags_rejected { noting_rejection(&wanted, config) } else { wanted };
-    for differs in drift(&wanted, config) {
+    let desired = rebased(&step.set, config);
+    let desired = if are_tags_rejected { noting_rejection(&desired, config) } else { desired };
+    for differs in drift(&desired, config) {
         if are_tags_rejected && differs.key == "tags" {
             continue;
         }
         let is_taken =
-            differs.found.as_deref().is_some_and(|found| !has_same_volume(&differs.wanted, found))
-                || (Drive::parse(&differs.wanted).is_cloudinit() && config.cloudinit().is_some());
+            differs.found.as_deref().is_some_and(|found| !has_same_volume(&differs.desired, found))
+                || (Drive::parse(&differs.desired).is_cloudinit() && config.cloudinit().is_some());
         if !(is_drive(&differs.key) && is_taken) {
-            set = set.set(&differs.key, &differs.wanted);
+            set = set.set(&differs.key, &differs.desired);
         }
     }
     let may_go = |key: &&String| config.get(key).is_some() && !is_drive(key);
@@ -132,9 +132,9 @@ fn change(step: &ChangeVm, config: &VmConfig, are_tags_rejected: bool) -> VmChan
 }
 
 /// Whether both values of a drive name the same volume, so that only the options of the drive differ.
-fn has_same_volume(wanted: &str, found: &str) -> bool {
-    let (wanted, found) = (Drive::parse(wanted), Drive::parse(found));
-    wanted.volume_id().is_some() && wanted.volume_id() == found.volume_id()
+fn has_same_volume(desired: &str, found: &str) -> bool {
+    let (desired, found) = (Drive::parse(desired), Drive::parse(found));
+    desired.volume_id().is_some() && desired.volume_id() == found.volume_id()
 }
 
 /// The same options, with the planned notes in the current description: a user may have edited the notes since the plan was

@@ -8,7 +8,7 @@ use talmox_pve::api::qemu;
 use super::super::{Done, RunStep, StepCode, StepContext, StepError};
 use super::earlier::Earlier;
 use super::error;
-use super::vm::{FoundVm, VmAtId, is_free, look, not_ours};
+use super::vm::{FoundVm, VmAtId, is_free, look, unexpected_vm};
 
 /// Tasks that destroy a VM.
 const DESTROYS: &[&str] = &["qmdestroy"];
@@ -29,7 +29,7 @@ impl RunStep for DestroyVm {
                     .hint(unprotect(&vm.node, vm.vmid)));
             }
             // A request whose answer was lost may have started a task.
-            if context.has_begun() && earlier.follow(&doing, context).await? {
+            if context.has_started_task() && earlier.follow(&doing, context).await? {
                 continue;
             }
             // With purge, Proxmox also removes the VM from HA and from backup jobs.
@@ -63,7 +63,7 @@ pub(super) async fn still_there(
         match look(own, context).await? {
             VmAtId::Free => return Ok(None),
             VmAtId::Owned(found) => return Ok(Some(found)),
-            sight if is_last_look => return Err(not_ours(own, &sight)),
+            sight if is_last_look => return Err(unexpected_vm(own, &sight)),
             // The task may have ended since the VM was read.
             _ => is_last_look = !earlier.follow(&doing, context).await?,
         }

@@ -6,13 +6,13 @@ use talmox_pve::config::{PendingChange, VmChange, VmOptions};
 
 use super::super::{Done, RunStep, StepCode, StepContext, StepError};
 use super::error;
-use super::vm::{FoundVm, ours};
+use super::vm::{FoundVm, owned_vm};
 use crate::timeouts::{DETACH_PAUSE, MAX_DETACHES};
 
 impl RunStep for DetachCidata {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         let Self { own, slot, protect, .. } = self;
-        let FoundVm { vm, config, .. } = ours(own, context).await?;
+        let FoundVm { vm, config, .. } = owned_vm(own, context).await?;
         let is_protected = config.get("protection").is_some_and(|flag| flag != "0");
         let protection =
             |on: bool| VmChange { set: VmOptions::new().protection(on), ..VmChange::default() };

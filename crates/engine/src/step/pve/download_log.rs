@@ -64,19 +64,19 @@ mod tests {
     ];
 
     fn read(log: &mut DownloadLog, lines: &[&str]) -> Vec<(u64, u64)> {
-        let told = lines.iter().filter_map(|line| log.read(line));
-        told.map(|Progress { bytes, total }| (bytes >> 20, total >> 20)).collect()
+        let progress = lines.iter().filter_map(|line| log.read(line));
+        progress.map(|Progress { bytes, total }| (bytes >> 20, total >> 20)).collect()
     }
 
     #[test]
-    fn bytes_are_told_as_far_as_the_log_has_come() {
+    fn bytes_are_reported_up_to_the_end_of_the_log() {
         assert_eq!(read(&mut DownloadLog::new(None), &LINES), [(32, 100), (100, 100)]);
         let known = &mut DownloadLog::new(Some(200 << 20));
         assert_eq!(read(known, &LINES), [(64, 200), (200, 200)]);
     }
 
     #[test]
-    fn a_log_that_looks_different_tells_nothing() {
+    fn a_log_in_another_format_is_ignored() {
         let log = &mut DownloadLog::new(Some(1 << 30));
         let lines =
             ["", "no content", "50%", "OK 50%", "9K", "9K x 5%", "9K .. 101%", "9K .. 300%"];

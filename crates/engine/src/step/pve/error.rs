@@ -37,9 +37,10 @@ pub(super) fn of(doing: &str, error: PveError) -> StepError {
 fn may_pass(error: &PveError) -> bool {
     match error {
         // A retry does not make a certificate trusted.
-        PveError::NotSent { source: NotSent::Tls { .. } | NotSent::NotPinned { .. }, .. } => {
-            error.is_unanswered()
-        }
+        PveError::NotSent {
+            source: NotSent::Tls { .. } | NotSent::Untrusted { .. } | NotSent::NotPinned { .. },
+            ..
+        } => error.is_unanswered(),
         PveError::NotSent { .. } => !error.is_auth(),
         PveError::MaybeApplied { .. } => true,
         PveError::Rejected(_) | PveError::TaskFailed(_) => {

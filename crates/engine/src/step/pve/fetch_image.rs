@@ -11,7 +11,7 @@ use talmox_values::url::shown_url;
 
 use super::super::{Done, RunStep, StepCode, StepContext, StepError};
 use super::download_log::{DownloadLog, Progress};
-use super::image_check::{ImageVerdict, Wanted};
+use super::image_check::{ExpectedImage, ImageVerdict};
 use super::storage_file::send;
 use super::{error, published_checksum};
 use crate::timeouts::MAX_DOWNLOADS;
@@ -21,16 +21,16 @@ const MISMATCH: &str = "checksum mismatch";
 
 impl RunStep for FetchImage {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
-        let wanted = Wanted::of(self, context).await?;
-        let published = published_checksum::find(self, &wanted, context).await?;
+        let expected = ExpectedImage::of(self, context).await?;
+        let published = published_checksum::find(self, &expected, context).await?;
         let step = &Self { checksum: published, ..self.clone() };
-        let mut verdict = wanted.judge(step, context).await?;
+        let mut verdict = expected.judge(step, context).await?;
         if matches!(verdict, ImageVerdict::Missing)
-            && follow_earlier(step, &wanted, context).await?
+            && follow_earlier(step, &expected, context).await?
         {
-            verdict = wanted.judge(step, context).await?;
+            verdict = expected.judge(step, context).await?;
         } else if matches!(verdict, ImageVerdict::Good) {
-            verdict = compare_checksum(step, &wanted, context).await?;
+            verdict = compare_checksum(step, &expected, context).await?;
         }
         match verdict {
             ImageVerdict::Good => return Ok(Done::Already),
@@ -41,8 +41,8 @@ impl RunStep for FetchImage {
                 remove(step, context).await?;
             }
         }
-        fetch(step, &wanted, context).await?;
-        match wanted.judge(step, context).await? {
+        fetch(step, &expected, context).await?;
+        match expected.judge(step, context).await? {
             ImageVerdict::Good => Ok(Done::Acted),
             ImageVerdict::Missing => Err(StepError::retry(
                 StepCode::ChangeNotVisible,
@@ -66,13 +66,13 @@ impl RunStep for FetchImage {
 /// enough, because a stream would overwrite a file that another run may be reading.
 async fn compare_checksum(
     step: &FetchImage,
-    wanted: &Wanted,
+    expected: &ExpectedImage,
     context: &StepContext,
 ) -> Result<ImageVerdict, StepError> {
     if step.checksum.is_none() || !step.ways.contains(&FetchWay::Download) {
         return Ok(ImageVerdict::Good);
     }
-    match download(step, wanted, context).await? {
+    match download(step, expected, context).await? {
         Ok(()) => Ok(ImageVerdict::Good),
         Err(error) if error.to_string().contains(MISMATCH) => {
             Ok(ImageVerdict::Bad(error.to_string()))
@@ -89,7 +89,7 @@ async fn compare_checksum(
 /// Returns whether there was such a download.
 async fn follow_earlier(
     step: &FetchImage,
-    wanted: &Wanted,
+    expected: &ExpectedImage,
     context: &StepContext,
 ) -> Result<bool, StepError> {
     let filter = Filter { kind: Some("download".to_owned()), ..Filter::default() };
@@ -101,18 +101,18 @@ async fn follow_earlier(
     let Some(running) = running else { return Ok(false) };
     let upid = &running.upid;
     let end = Box::pin(async { Ok(context.end_of_earlier(upid, &doing).await) });
-    tell_bytes(upid, wanted, context, end).await??;
+    tell_bytes(upid, expected, context, end).await??;
     Ok(true)
 }
 
 /// Waits for the end of a download, and reports its progress.
 async fn tell_bytes<T, E>(
     upid: &Upid,
-    wanted: &Wanted,
+    expected: &ExpectedImage,
     context: &StepContext,
     end: impl Future<Output = Result<Result<T, E>, StepError>>,
 ) -> Result<Result<T, E>, StepError> {
-    let mut read = DownloadLog::new(wanted.length);
+    let mut read = DownloadLog::new(expected.length);
     let mut tell = None;
     let mut hear = |line: &str| {
         if let Some(Progress { bytes, total }) = read.read(line) {
@@ -134,12 +134,16 @@ async fn tell_bytes<T, E>(
 
 /// Tries the ways of fetching in their order, because a host may have no access to the Internet, or the token no right to
 /// upload.
-async fn fetch(step: &FetchImage, wanted: &Wanted, context: &StepContext) -> Result<(), StepError> {
+async fn fetch(
+    step: &FetchImage,
+    expected: &ExpectedImage,
+    context: &StepContext,
+) -> Result<(), StepError> {
     let mut failure = None;
     for way in &step.ways {
         let tried = match way {
-            FetchWay::Download => download(step, wanted, context).await?,
-            FetchWay::Stream => Ok(stream(step, wanted, context).await?),
+            FetchWay::Download => download(step, expected, context).await?,
+            FetchWay::Stream => Ok(stream(step, expected, context).await?),
         };
         match tried {
             Ok(()) => return Ok(()),
@@ -162,7 +166,7 @@ async fn fetch(step: &FetchImage, wanted: &Wanted, context: &StepContext) -> Res
 /// Lets the host download the image. The inner error is an error that may not occur with another way of fetching.
 async fn download(
     step: &FetchImage,
-    wanted: &Wanted,
+    expected: &ExpectedImage,
     context: &StepContext,
 ) -> Result<Result<(), PveError>, StepError> {
     let doing = format!("download {} on {}", step.volume, step.host);
@@ -180,7 +184,7 @@ async fn download(
         Ok(running) => {
             let upid = running.upid.clone();
             let end = Box::pin(context.end_of(running));
-            tell_bytes(&upid, wanted, context, end).await?
+            tell_bytes(&upid, expected, context, end).await?
         }
         Err(error) => Err(error),
     };
@@ -196,14 +200,14 @@ async fn download(
 /// Downloads the image to this machine and uploads it to the host at the same time, piece by piece.
 async fn stream(
     step: &FetchImage,
-    wanted: &Wanted,
+    expected: &ExpectedImage,
     context: &StepContext,
 ) -> Result<(), StepError> {
     let doing = format!("upload {} to {}", step.volume, step.host);
     let file = Box::pin(async {
         let opened = context.wait(context.run.web.open(&step.url)).await?;
         let file = opened.map_err(|error| StepError::web(&doing, error))?;
-        let Some(length) = file.length.or(wanted.length) else {
+        let Some(length) = file.length.or(expected.length) else {
             // Proxmox rejects uploads without a length.
             return Err(StepError::failed(
                 StepCode::DownloadFailed,

@@ -9,16 +9,16 @@ use talmox_pve::property::{Drive, Tags};
 use super::super::{Done, ErrorKind, RunStep, StepContext, StepError};
 use super::put_config::{PutError, try_put};
 use super::tags::{self, TagsEnd};
-use super::vm::{FoundVm, ours, see_again};
+use super::vm::{FoundVm, owned_vm, see_again};
 
 impl RunStep for FinishVm {
     /// Sets the options in one change that is conditional on the digest of the config. Before that, a separate request sets
     /// tags that the tag policy may reject. If the run is interrupted between the two requests, the VM is still unfinished,
     /// and this step runs again.
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
-        let FoundVm { vm, mut config } = ours(&self.own, context).await?;
-        let wanted = self.set.get("tags").map(Tags::parse);
-        let tags = match &wanted {
+        let FoundVm { vm, mut config } = owned_vm(&self.own, context).await?;
+        let desired = self.set.get("tags").map(Tags::parse);
+        let tags = match &desired {
             Some(tags) => tags::settle(&vm, tags, &config, context).await?,
             None => TagsEnd::Allowed,
         };
@@ -32,7 +32,7 @@ impl RunStep for FinishVm {
             return Ok(if tags == TagsEnd::Set { Done::Acted } else { Done::Already });
         }
         let doing = format!("configure VM {} on {}", vm.vmid, vm.node);
-        match (try_put(&vm, &change, &doing, context).await?, &wanted) {
+        match (try_put(&vm, &change, &doing, context).await?, &desired) {
             (Ok(()), _) => Ok(Done::Acted),
             (Err(PutError { rejection: Some(reason), error }), Some(tags)) => {
                 tags::forbid(tags, &config, reason, context).await;
@@ -49,16 +49,16 @@ impl RunStep for FinishVm {
 /// were set again.
 fn change(step: &FinishVm, config: &VmConfig, are_tags_rejected: bool) -> VmChange {
     let mut set = VmOptions::new();
-    let wanted = if are_tags_rejected { noting_rejection(&step.set) } else { step.set.clone() };
-    for differs in drift(&wanted, config) {
+    let desired = if are_tags_rejected { noting_rejection(&step.set) } else { step.set.clone() };
+    for differs in drift(&desired, config) {
         if are_tags_rejected && differs.key == "tags" {
             continue;
         }
         let is_drive = differs.key.parse::<DiskSlot>().is_ok();
         let is_taken = differs.found.is_some()
-            || (Drive::parse(&differs.wanted).is_cloudinit() && config.cloudinit().is_some());
+            || (Drive::parse(&differs.desired).is_cloudinit() && config.cloudinit().is_some());
         if !(is_drive && is_taken) {
-            set = set.set(&differs.key, &differs.wanted);
+            set = set.set(&differs.key, &differs.desired);
         }
     }
     let is_there = |key: &&String| config.get(key).is_some();

@@ -19,7 +19,7 @@ const QCOW2_SIZE: std::ops::Range<usize> = 24..32;
 /// Length of an image file and size of the disk in it, according to the source of the image. Both are unknown if this machine
 /// cannot reach the source. Then the host downloads the image, and any valid image is accepted.
 #[derive(Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct ExpectedImage {
     /// Whether the source of the image answers.
     pub(super) is_reachable: bool,
     /// Length of the file, in bytes.
@@ -36,14 +36,14 @@ pub(super) enum ImageVerdict {
     Bad(String),
 }
 
-impl Wanted {
+impl ExpectedImage {
     /// Requests the length of the image from its source, and for qcow2 the size of the disk in it.
     pub(super) async fn of(step: &FetchImage, context: &StepContext) -> Result<Self, StepError> {
         let url = &step.url;
         let shown = shown_url(url);
         let doing = format!("request {shown}");
         let web = &context.run.web;
-        let built = "waiting for the source to build the image";
+        let built = "the source to build the image";
         let length = match context.asks(built, web.length(url)).await? {
             Ok(length) => length,
             Err(WebError::Connect { source, .. }) => {
@@ -76,10 +76,10 @@ impl Wanted {
         let Some(file) = find(&step.host, &step.volume, context).await? else {
             return Ok(ImageVerdict::Missing);
         };
-        if let (Some(wanted), Some(found)) = (self.length, file.size)
-            && wanted != found
+        if let (Some(expected), Some(found)) = (self.length, file.size)
+            && expected != found
         {
-            return Ok(ImageVerdict::Bad(format!("it has {found} bytes instead of {wanted}")));
+            return Ok(ImageVerdict::Bad(format!("it has {found} bytes instead of {expected}")));
         }
         let doing = format!("read {} on {}", step.volume, step.host);
         let look = storage::volume(&step.host, &step.volume);
@@ -92,8 +92,8 @@ impl Wanted {
             Err(error) => return Err(error::of(&doing, error)),
         };
         match (self.virtual_size, info.size) {
-            (Some(wanted), found) if found != wanted => Ok(ImageVerdict::Bad(format!(
-                "the disk in it has {found} bytes instead of {wanted}"
+            (Some(expected), found) if found != expected => Ok(ImageVerdict::Bad(format!(
+                "the disk in it has {found} bytes instead of {expected}"
             ))),
             _ => Ok(ImageVerdict::Good),
         }

@@ -90,7 +90,7 @@ async fn await_listed(
     context: &StepContext,
     doing: &str,
 ) -> Result<(), StepError> {
-    context.waits("waiting for Proxmox to list the template");
+    context.waits_for("Proxmox to list the template");
     loop {
         let all = context.ask(&cluster::resources(), doing).await?;
         let mut guests = all.guests.iter().filter(|guest| guest.vmid == vm.vmid);
@@ -110,8 +110,8 @@ async fn await_listed(
 
 /// Whether this is the config of the template: its name and its mark must match. Other text in its notes is ignored.
 fn is_meant(step: &MakeTemplate, config: &VmConfig) -> bool {
-    let wanted = TemplateMark::find(step.options.get("description").unwrap_or_default());
+    let desired = TemplateMark::find(step.options.get("description").unwrap_or_default());
     config.name() == Some(step.name.as_str())
-        && wanted.is_some()
-        && TemplateMark::find(config.description()) == wanted
+        && desired.is_some()
+        && TemplateMark::find(config.description()) == desired
 }

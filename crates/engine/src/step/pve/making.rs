@@ -9,7 +9,7 @@ use talmox_pve::request::Request;
 use super::super::{Done, ErrorKind, StepCode, StepContext, StepError};
 use super::earlier::Earlier;
 use super::error;
-use super::vm::{VmAtId, look, not_ours, says_taken};
+use super::vm::{VmAtId, look, says_taken, unexpected_vm};
 
 /// A VM to be created.
 pub(super) struct Making<'a> {
@@ -74,7 +74,7 @@ impl Making<'_> {
             }
             _ => return plain,
         };
-        StepError { source: plain.source, ..not_ours(self.own, &left) }
+        StepError { source: plain.source, ..unexpected_vm(self.own, &left) }
     }
 
     /// The error of a task that was not started. A retry may succeed. But Proxmox reserves the vmid of a new VM before it
@@ -94,7 +94,7 @@ impl Making<'_> {
         };
         // Proxmox reserved the vmid for this request, because otherwise the error would be that the VM exists.
         context.vm_cache.creates(self.own.vm.vmid);
-        Ok(not_ours(self.own, &left).caused_by(error))
+        Ok(unexpected_vm(self.own, &left).caused_by(error))
     }
 
     /// Whether the VM exists. Waits for a task of this login that is creating it.
@@ -116,7 +116,7 @@ impl Making<'_> {
                 VmAtId::Unfinished { .. } | VmAtId::Hidden if !is_last_look => {
                     is_last_look = !earlier.follow(&self.doing, context).await?;
                 }
-                sight => return Err(not_ours(self.own, &sight)),
+                sight => return Err(unexpected_vm(self.own, &sight)),
             }
         }
     }

@@ -7,7 +7,7 @@ use super::super::{Done, ErrorKind, RunStep, StepCode, StepContext, StepError};
 use super::earlier::Earlier;
 use super::error;
 use super::power::looking;
-use super::vm::{FoundVm, VmAtId, look, not_ours};
+use super::vm::{FoundVm, VmAtId, look, unexpected_vm};
 use crate::timeouts::PROXMOX_PAUSE;
 
 /// Tasks that migrate a VM.
@@ -68,7 +68,7 @@ async fn read(own: &OwnVm, context: &StepContext) -> Result<FoundVm, StepError> 
     context.vm_cache.take(own.vm.vmid);
     match look(own, context).await? {
         VmAtId::Owned(found) => Ok(found),
-        sight => Err(not_ours(own, &sight)),
+        sight => Err(unexpected_vm(own, &sight)),
     }
 }
 
@@ -117,7 +117,7 @@ fn obstacle(
 async fn await_ha(step: &MigrateVm, context: &StepContext) -> Result<(), StepError> {
     let MigrateVm { own, target, .. } = step;
     let vmid = own.vm.vmid;
-    context.waits(format!("waiting for the HA manager to migrate VM {vmid} to {target}"));
+    context.waits_for(format!("the HA manager to migrate VM {vmid} to {target}"));
     loop {
         // During a migration, the VM is on neither host for a moment.
         match read(own, context).await {

@@ -92,15 +92,15 @@ impl StepContext {
         // The wait for room can be cancelled, so that a cancelled run does not start a task later.
         let room = self.room(request.scope()).await?;
         let start = Box::pin(self.run.pve.start_in(room, request));
-        let has_begun = self.has_begun();
+        let has_started_task = self.has_started_task();
         let starting = async {
-            self.set_begun(true);
+            self.set_started_task(true);
             Ok(self.answered(request.operation(), start).await)
         };
         let started = self.act(starting).await?;
         // After an error, a task can be running only if the answer was lost.
         if matches!(&started, Err(error) if !matches!(error, PveError::MaybeApplied { .. })) {
-            self.set_begun(has_begun);
+            self.set_started_task(has_started_task);
         }
         Ok(started)
     }
@@ -124,18 +124,18 @@ impl StepContext {
             () = std::future::ready(()) => {}
         }
         let host = scope.node.as_ref().map(|host| format!(" on {host}"));
-        self.waits(format!("waiting for other tasks{} to end", host.unwrap_or_default()));
+        self.waits_for(format!("other tasks{} to end", host.unwrap_or_default()));
         let _pause = self.deadline.pause();
         let room = self.wait(room).await?;
-        self.waits("waiting for Proxmox to answer");
+        self.waits_for("Proxmox to answer");
         Ok(room)
     }
 
     async fn end_of(&self, running: Running) -> Result<Result<TaskDone, PveError>, StepError> {
-        self.set_begun(true);
+        self.set_started_task(true);
         let ended = Box::pin(self.run.pve.finish_with(running, self.task_wait())).await;
         if matches!(ended, Err(PveError::TaskFailed(_))) {
-            self.set_begun(false);
+            self.set_started_task(false);
         }
         Ok(ended)
     }
@@ -159,8 +159,8 @@ impl StepContext {
     /// A wait for a task, until the deadline of the step. The wait ends earlier if the host does not answer for
     /// [`SILENT_HOST`].
     fn task_wait(&self) -> Wait<'_> {
-        Wait::new(self.run.clock, self.deadline.clone())
+        Wait::new(self.run.clock, self.deadline.clone(), "a task of Proxmox")
             .silence_limit(SILENT_HOST)
-            .reporting(move |reason| self.waits(reason))
+            .reporting(move |line| self.report_wait(line))
     }
 }

@@ -7,13 +7,13 @@ use talmox_pve::client::TaskDone;
 
 use super::super::{StepCode, StepContext, StepError};
 use super::error;
-use super::vm::ours;
+use super::vm::owned_vm;
 use crate::timeouts::PROXMOX_PAUSE;
 
 /// Resets a VM that does not answer. If the answer is lost, or if Proxmox does not report the end of the task, the VM may
 /// have been reset, and the reset counts as done.
 pub(in crate::step) async fn reset(own: &OwnVm, context: &StepContext) -> Result<(), StepError> {
-    let found = ours(own, context).await?;
+    let found = owned_vm(own, context).await?;
     let doing = format!("reset VM {} on {}", found.vm.vmid, found.vm.node);
     if !is_running(&found.vm, context).await? {
         return Err(StepError::failed(
@@ -24,7 +24,7 @@ pub(in crate::step) async fn reset(own: &OwnVm, context: &StepContext) -> Result
     }
     let reset = context.try_task(&qemu::reset(&found.vm)).await?;
     // The caller waits for the machine, as for every machine that boots.
-    context.set_begun(false);
+    context.set_started_task(false);
     match reset {
         Ok(_) | Err(PveError::MaybeApplied { .. }) => Ok(()),
         Err(error) => Err(error::of(&doing, error)),
@@ -44,15 +44,15 @@ pub(super) fn looking(vm: &Vm) -> String {
 pub(super) async fn await_ha(
     done: &TaskDone,
     vm: &Vm,
-    wanted: bool,
+    desired: bool,
     context: &StepContext,
 ) -> Result<(), StepError> {
     if !matches!(done.upid.kind(), "hastart" | "hastop") {
         return Ok(());
     }
-    let verb = if wanted { "start" } else { "stop" };
-    context.waits(format!("waiting for the HA manager to {verb} VM {}", vm.vmid));
-    while is_running(vm, context).await? != wanted {
+    let verb = if desired { "start" } else { "stop" };
+    context.waits_for(format!("the HA manager to {verb} VM {}", vm.vmid));
+    while is_running(vm, context).await? != desired {
         if context.deadline.has_passed() {
             let text = format!("the HA manager did not {verb} VM {} in time", vm.vmid);
             return Err(StepError::failed(StepCode::Timeout, text)

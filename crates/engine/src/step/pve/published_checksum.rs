@@ -4,16 +4,16 @@ use talmox_plan::plan::FetchImage;
 use talmox_pve::api::storage::Checksum;
 
 use super::super::{StepContext, StepError};
-use super::image_check::Wanted;
+use super::image_check::ExpectedImage;
 
 /// The checksum of an image, from the inventory or from the source of the image. A source without checksums is not an error,
 /// because the connection is secured.
 pub(super) async fn find(
     step: &FetchImage,
-    wanted: &Wanted,
+    expected: &ExpectedImage,
     context: &StepContext,
 ) -> Result<Option<Checksum>, StepError> {
-    if step.checksum.is_some() || !wanted.is_reachable {
+    if step.checksum.is_some() || !expected.is_reachable {
         return Ok(step.checksum.clone());
     }
     let path = step.url.split(['?', '#']).next().unwrap_or_default();
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_checksum_is_none() {
+    fn a_text_that_is_not_a_checksum_is_ignored() {
         let short = "a".repeat(63);
         for list in ["", "<html>no</html>", &short, &format!("{short}g"), "a b c"] {
             assert_eq!(of_file(list, "b"), None, "{list}");

@@ -8,7 +8,7 @@ use talmox_pve::property::GIB;
 
 use super::super::{Done, RunStep, StepCode, StepContext, StepError};
 use super::error;
-use super::vm::{FoundVm, ours, see_again};
+use super::vm::{FoundVm, owned_vm, see_again};
 
 impl RunStep for ResizeDisk {
     /// Grows the disk to an absolute size, so that the step can be repeated.
@@ -18,7 +18,7 @@ impl RunStep for ResizeDisk {
         if context.vm_cache.is_fresh(own.vm.vmid) && context.attempt == 1 {
             return resize_fresh(self, &doing, context).await;
         }
-        let FoundVm { vm, config, .. } = ours(own, context).await?;
+        let FoundVm { vm, config, .. } = owned_vm(own, context).await?;
         if is_grown(self, &config)? {
             if vm == own.vm {
                 context.vm_cache.keep(vm.vmid, config);

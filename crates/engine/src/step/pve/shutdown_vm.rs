@@ -9,7 +9,7 @@ use super::super::{StepContext, StepError};
 use super::earlier::Earlier;
 use super::error;
 use super::power::{await_ha, is_running, looking};
-use super::vm::ours;
+use super::vm::owned_vm;
 
 /// Tasks of talmox that lock a VM while they run.
 const HOLD_THE_LOCK: &[&str] = &["qmstart", "qmstop", "qmshutdown"];
@@ -19,7 +19,7 @@ pub(in crate::step) async fn vm_power(
     own: &OwnVm,
     context: &StepContext,
 ) -> Result<(Vm, VmStatus), StepError> {
-    let vm = ours(own, context).await?.vm;
+    let vm = owned_vm(own, context).await?.vm;
     let status = context.ask(&qemu::current(&vm), &looking(&vm)).await?;
     Ok((vm, status))
 }
@@ -44,7 +44,7 @@ pub(in crate::step) async fn shut_down(
         }
         let doing = format!("shut VM {} on {} down", vm.vmid, vm.node);
         // A request whose answer was lost may have started a task.
-        if context.has_begun() && earlier.follow(&doing, context).await? {
+        if context.has_started_task() && earlier.follow(&doing, context).await? {
             continue;
         }
         match context.try_task(&qemu::shutdown(&vm, limit, true)).await? {

@@ -6,7 +6,7 @@ use talmox_pve::api::qemu;
 use super::super::{Done, RunStep, StepContext, StepError};
 use super::error;
 use super::power::{await_ha, is_running};
-use super::vm::ours;
+use super::vm::owned_vm;
 
 impl RunStep for StartVm {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
@@ -15,7 +15,7 @@ impl RunStep for StartVm {
         let vm = if context.vm_cache.take_fresh(vmid) {
             self.own.vm.clone()
         } else {
-            let found = ours(&self.own, context).await?;
+            let found = owned_vm(&self.own, context).await?;
             if is_running(&found.vm, context).await? {
                 return Ok(Done::Already);
             }

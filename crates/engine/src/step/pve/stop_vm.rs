@@ -31,7 +31,7 @@ impl RunStep for StopVm {
             }
             let doing = format!("stop VM {} on {}", vm.vmid, vm.node);
             // A request whose answer was lost may have started a task.
-            if context.has_begun() && earlier.follow(&doing, context).await? {
+            if context.has_started_task() && earlier.follow(&doing, context).await? {
                 continue;
             }
             // The stop overrules a running shutdown. The HA manager does that by itself, and rejects the parameter.

@@ -28,8 +28,16 @@ impl RunStep for UploadCidata {
         }
         Err(StepError::retry(
             StepCode::ChangeNotVisible,
-            format!("{doing}: {size} bytes were sent, and the storage has {found:?}"),
+            format!("{doing}: {size} bytes were sent, and {}", stored(found)),
         ))
+    }
+}
+
+/// Text about the file on the storage with this size.
+fn stored(size: Option<u64>) -> String {
+    match size {
+        Some(size) => format!("the storage has {size} bytes"),
+        None => "the storage does not list the file or its size".to_owned(),
     }
 }
 
@@ -39,5 +47,16 @@ struct Bytes(Image);
 impl AsRef<[u8]> for Bytes {
     fn as_ref(&self) -> &[u8] {
         self.0.as_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stored;
+
+    #[test]
+    fn an_unknown_size_has_a_text() {
+        assert_eq!(stored(Some(7)), "the storage has 7 bytes");
+        assert_eq!(stored(None), "the storage does not list the file or its size");
     }
 }

@@ -106,7 +106,7 @@ fn is_nameless(config: &VmConfig) -> bool {
 }
 
 /// The VM, which must exist and be owned. If the previous step has cached the config, the cached config is used.
-pub(super) async fn ours(own: &OwnVm, context: &StepContext) -> Result<FoundVm, StepError> {
+pub(super) async fn owned_vm(own: &OwnVm, context: &StepContext) -> Result<FoundVm, StepError> {
     if let Some(config) = context.vm_cache.take(own.vm.vmid)
         && let VmAtId::Owned(found) = judge(own, &context.vm_cache.last_seen(&own.vm), config)
     {
@@ -114,7 +114,7 @@ pub(super) async fn ours(own: &OwnVm, context: &StepContext) -> Result<FoundVm, 
     }
     match look(own, context).await? {
         VmAtId::Owned(found) => Ok(found),
-        sight => Err(not_ours(own, &sight)),
+        sight => Err(unexpected_vm(own, &sight)),
     }
 }
 
@@ -134,12 +134,12 @@ pub(super) async fn see_again(
             }
             Ok(found)
         }
-        sight => Err(not_ours(own, &sight)),
+        sight => Err(unexpected_vm(own, &sight)),
     }
 }
 
 /// The error if the VM with the vmid is not the expected VM.
-pub(super) fn not_ours(own: &OwnVm, sight: &VmAtId) -> StepError {
+pub(super) fn unexpected_vm(own: &OwnVm, sight: &VmAtId) -> StepError {
     let vmid = own.vm.vmid;
     let node = &own.identity.node;
     match sight {

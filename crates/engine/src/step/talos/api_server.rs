@@ -25,7 +25,7 @@ pub(super) async fn obstacle(
     kube: &KubeClient,
     node: &TalosNode,
 ) -> Option<String> {
-    let wanted = match client.get(ResourceKind::STATIC_POD, API_SERVER).await {
+    let desired = match client.get(ResourceKind::STATIC_POD, API_SERVER).await {
         Ok(Some(pod)) => versions(&pod),
         Ok(None) => return Some("waiting for Talos to define its API server".to_owned()),
         // The role of the client may not allow reading static pods.
@@ -36,7 +36,7 @@ pub(super) async fn obstacle(
         Ok(None) => "waiting for its API server to start".to_owned(),
         Ok(Some(pod)) => {
             let is_current =
-                wanted.iter().all(|(key, value)| pod.annotations.get(key) == Some(value));
+                desired.iter().all(|(key, value)| pod.annotations.get(key) == Some(value));
             if !is_current {
                 "waiting for its API server to restart with the changed config".to_owned()
             } else if !pod.is_ready {

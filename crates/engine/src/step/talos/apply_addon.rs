@@ -22,9 +22,10 @@ async fn apply_addon(step: &ApplyAddon, context: &StepContext) -> Result<Done, S
     let read = context.wait(read).await?;
     let manifests = read.map_err(|error| unreadable(&doing, error))?;
     let kube = context.cluster()?.kube()?;
-    let mut wait = Wait::new(context.run.clock, context.deadline.clone())
+    let what = format!("the add-on {}", step.name);
+    let mut wait = Wait::new(context.run.clock, context.deadline.clone(), what)
         .pausing(NODE_PAUSE)
-        .reporting(move |reason| context.waits(reason));
+        .reporting(move |line| context.report_wait(line));
     let failed = |error: ApplyError| {
         let hint = match &error {
             ApplyError::Conflict { .. } => {

@@ -8,9 +8,9 @@ use talmox_talos_api::probe::{HANGS, Maintenance};
 use talmox_talos_api::{Expected, TalosError, Verdict};
 use talmox_talos_config::contract::Contract;
 
-use super::ExplainedWait;
 use super::first_answer::{FirstAnswer, first_answer};
-use super::settled::await_settled;
+use super::settled::{await_settled, network_of};
+use super::{Awaited, ExplainedWait};
 use crate::node_network::WaitReason;
 use crate::step::{Done, RunStep, StepCode, StepContext, StepError, secret_text};
 use crate::timeouts::NODE_PAUSE;
@@ -47,8 +47,9 @@ async fn apply_config(step: &ApplyConfig, context: &StepContext) -> Result<Done,
         // Another machine may have the address by now, so the identity of the machine is read again.
         context.pause(NODE_PAUSE).await?;
     };
-    let what = format!("{} does not have the network of its config", step.node.name);
-    let mut wait = ExplainedWait::new(context, what).about([&step.node.own]).needing(&step.needs);
+    let awaited = network_of(&step.node.name);
+    let mut wait =
+        ExplainedWait::new(context, awaited).about([&step.node.own]).needing(&step.needs);
     await_settled(&step.shape, address, &mut wait, context).await?;
     note_version(step, address, context).await?;
     Ok(done)
@@ -62,31 +63,32 @@ async fn check_release(
     context: &StepContext,
 ) -> Result<(), StepError> {
     let Some(template) = &step.template else { return Ok(()) };
-    let Ok(wanted) = step.talos_version.parse::<Contract>() else { return Ok(()) };
+    let Ok(desired) = step.talos_version.parse::<Contract>() else { return Ok(()) };
     let runs = match context.wait(node.client.version()).await? {
-        Ok(version) if version.tag.parse().is_ok_and(|found: Contract| found != wanted) => {
+        Ok(version) if version.tag.parse().is_ok_and(|found: Contract| found != desired) => {
             version.tag
         }
-        Err(error) if error.is_unimplemented() && wanted >= REPORTS_VERSION => {
+        Err(error) if error.is_unimplemented() && desired >= REPORTS_VERSION => {
             format!("older than {REPORTS_VERSION}")
         }
         _ => return Ok(()),
     };
     let TalosNode { name, .. } = &step.node;
-    let wanted = &step.talos_version;
-    let text =
-        format!("{name} runs Talos {runs}, and its config is for {wanted}: nothing was sent to it");
+    let desired = &step.talos_version;
+    let text = format!(
+        "{name} runs Talos {runs}, and its config is for {desired}: nothing was sent to it"
+    );
     Err(StepError::failed(StepCode::WrongTalosVersion, text).hint(format!(
         "the template {template} has another version of Talos: set `talos_version:` to that version, then run the same \
-         command; or use a template with {wanted} for new VMs"
+         command; or use a template with {desired} for new VMs"
     )))
 }
 
-/// Reports that the step waits for the node to apply its config. If the node does not answer, this is the reason of the wait.
+/// Reports that the step waits for the node to apply its config.
 fn report_apply(context: &StepContext) {
-    let reason = "waiting for the node to apply its config";
-    if context.last_reason() != reason {
-        context.waits(reason);
+    let what = "the node to apply its config";
+    if context.last_reason().strip_prefix("waiting for ") != Some(what) {
+        context.waits_for(what);
     }
 }
 
@@ -124,11 +126,16 @@ async fn await_own_node(
     context: &StepContext,
 ) -> Result<(), StepError> {
     let access = context.cluster()?;
-    let what = format!("{} does not come back with its config", step.node.name);
-    let mut wait = ExplainedWait::new(context, what).about([&step.node.own]).needing(&step.needs);
+    let name = &step.node.name;
+    let awaited = Awaited {
+        failure: format!("{name} does not come back with its config"),
+        what: format!("{name} to come back with its config"),
+    };
+    let mut wait =
+        ExplainedWait::new(context, awaited).about([&step.node.own]).needing(&step.needs);
     loop {
         let reason = match context.wait(access.probe(address)).await?? {
-            Verdict::Ours => return Ok(()),
+            Verdict::OwnNode => return Ok(()),
             Verdict::Maintenance(node) => {
                 if let Some(why) = node.machine.mismatch(expected) {
                     WaitReason::from(format!("another machine answers: {why}"))

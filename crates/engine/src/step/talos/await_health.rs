@@ -10,7 +10,7 @@ use talmox_talos_api::health::{
     Check, ClusterHealth, HealthSettings, NodeView, Seen, State, Subject, look,
 };
 
-use super::{ExplainedWait, locate, or_wait};
+use super::{Awaited, ExplainedWait, locate, or_wait};
 use crate::kube::{KubeClient, NodeFacts};
 use crate::node_network::WaitReason;
 use crate::step::{Done, RunStep, StepCode, StepContext, StepError};
@@ -35,8 +35,12 @@ async fn await_health(step: &AwaitHealth, context: &StepContext) -> Result<Done,
     let mut well = None;
     let mut health = ClusterHealth::new(context.run.clock, HealthSettings { has_cni });
     let kube = context.cluster()?.kube()?;
-    let mut wait = ExplainedWait::new(context, "the cluster does not become healthy")
-        .about(step.nodes.iter().map(|node| &node.own));
+    let awaited = Awaited {
+        failure: "the cluster does not become healthy".to_owned(),
+        what: "the cluster to be healthy".to_owned(),
+    };
+    let mut wait =
+        ExplainedWait::new(context, awaited).about(step.nodes.iter().map(|node| &node.own));
     let subjects = loop {
         break or_wait!(wait, all(step, context).await?);
     };
@@ -44,7 +48,8 @@ async fn await_health(step: &AwaitHealth, context: &StepContext) -> Result<Done,
         let looks = Box::pin(async { tokio::join!(look(&subjects), kube.view()) });
         let (nodes, view) = context.wait(looks).await?;
         health.update(&nodes, view.as_ref().ok());
-        let Some((check, reason)) = waits_for(step, &health) else {
+        let open = open_checks(step, &health);
+        let Some(&(check, reason)) = open.first() else {
             let has_network = has_cni || view.is_ok_and(|view| view.has_network);
             // The grace period starts when all checks pass.
             let end = well.get_or_insert_with(|| context.run.clock.deadline(grace));
@@ -57,21 +62,17 @@ async fn await_health(step: &AwaitHealth, context: &StepContext) -> Result<Done,
         if let Some(message) = two_clusters(nodes.iter().filter_map(voters)) {
             return Err(StepError::failed(StepCode::EtcdDivided, message).hint(WAY_OUT));
         }
-        let passed = health.reports().iter().filter(|one| one.state == State::Passed).count();
-        let all = health.reports().len();
-        let reason = first_of(reason);
-        let mut said = format!("{passed} of {all}: {}: {reason}", check.name());
-        match view {
-            Ok(_) if check == Check::NodesReady => {
-                if let Some(why) = context.wait(why_unready(step, &kube)).await? {
-                    said = format!("{said} ({why})");
-                }
-            }
-            Ok(_) => {}
-            Err(error) => said = format!("{said} ({})", error.progress()),
-        }
+        let cause = match view {
+            Ok(_) if check == Check::NodesReady => context.wait(why_unready(step, &kube)).await?,
+            Ok(_) => None,
+            Err(error) => Some(error.progress()),
+        };
+        let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+        let (number, all) = (open.len(), health.reports().len());
+        let (topic, reason) = (check.topic(), first_of(reason));
+        let text = format!("waiting for {number} of {all} checks: {topic} ({reason}{cause})");
         let advice = (check == Check::NodesReport).then_some(NOT_REGISTERED);
-        wait.not_yet(WaitReason { text: said, advice }).await?;
+        wait.not_yet(WaitReason { text, advice }).await?;
     }
     for report in health.reports() {
         if let Some(unavailable) = &report.unavailable {
@@ -84,17 +85,18 @@ async fn await_health(step: &AwaitHealth, context: &StepContext) -> Result<Done,
     Ok(Done::Already)
 }
 
-/// The first required check that does not pass, with the reason. A cordoned node is not waited for: a user cordoned it on purpose.
-fn waits_for<'a>(step: &AwaitHealth, health: &'a ClusterHealth) -> Option<(Check, &'a str)> {
+/// The required checks that do not pass, with the reasons. A cordoned node is not waited for: a user cordoned it on purpose.
+fn open_checks<'a>(step: &AwaitHealth, health: &'a ClusterHealth) -> Vec<(Check, &'a str)> {
     let is_required = |check: Check| match check {
         Check::EtcdOnControlPlanes => !step.allows_other_members,
         Check::Schedulable => false,
         _ => true,
     };
-    health.reports().iter().find_map(|report| match &report.state {
+    let open = health.reports().iter().filter_map(|report| match &report.state {
         State::Waiting(why) if is_required(report.check) => Some((report.check, why.as_str())),
         _ => None,
-    })
+    });
+    open.collect()
 }
 
 /// The voting members of etcd, as a node reports them.
@@ -117,8 +119,8 @@ fn first_of(reasons: &str) -> String {
 /// The reason of the first node that is not ready. None if all nodes are ready.
 async fn why_unready(step: &AwaitHealth, kube: &KubeClient) -> Option<String> {
     let nodes = kube.nodes().await.ok()?;
-    let is_ours = |node: &NodeFacts| step.nodes.iter().any(|own| own.name == node.name);
-    let unready = nodes.into_iter().find(|node| !node.is_ready && is_ours(node))?;
+    let is_own = |node: &NodeFacts| step.nodes.iter().any(|own| own.name == node.name);
+    let unready = nodes.into_iter().find(|node| !node.is_ready && is_own(node))?;
     Some(unready.reason)
 }
 
@@ -151,8 +153,8 @@ async fn note_unready(
 ) {
     // An error is ignored here, because Kubernetes answered a moment ago.
     let nodes = kube.nodes().await.unwrap_or_default();
-    let is_ours = |node: &&NodeFacts| step.nodes.iter().any(|own| own.name == node.name);
-    let unready = nodes.iter().filter(is_ours).filter(|node| !node.is_ready).count();
+    let is_own = |node: &&NodeFacts| step.nodes.iter().any(|own| own.name == node.name);
+    let unready = nodes.iter().filter(is_own).filter(|node| !node.is_ready).count();
     if unready == 0 {
         return;
     }

@@ -4,8 +4,8 @@ use talmox_plan::plan::{AwaitMember, TalosNode};
 use talmox_talos_api::etcd_state::ETCD;
 use talmox_talos_api::{Client, EtcdState, Look, wait};
 
-use super::settled::await_settled;
-use super::{ExplainedWait, api_server, locate, or_wait, unanswered};
+use super::settled::{await_settled, network_of};
+use super::{Awaited, ExplainedWait, api_server, locate, or_wait, unanswered};
 use crate::kube::KubeClient;
 use crate::step::{Done, RunStep, StepContext, StepError};
 
@@ -18,8 +18,10 @@ impl RunStep for AwaitMember {
 async fn await_member(step: &AwaitMember, context: &StepContext) -> Result<Done, StepError> {
     let node = &step.node;
     let kube = context.cluster()?.kube()?;
-    let what = format!("{} does not join", node.name);
-    let mut wait = ExplainedWait::new(context, what).about([&node.own]);
+    let name = &node.name;
+    let awaited =
+        Awaited { failure: format!("{name} does not join"), what: format!("{name} to join") };
+    let mut wait = ExplainedWait::new(context, awaited).about([&node.own]);
     loop {
         if node.is_control_plane {
             let address = or_wait!(wait, locate(node, context).await);
@@ -38,8 +40,7 @@ async fn await_member(step: &AwaitMember, context: &StepContext) -> Result<Done,
         await_ready(node, &kube, context).await?;
     }
     if let Some(shape) = &step.shape {
-        let what = format!("{} does not have the network of its config", node.name);
-        let mut wait = ExplainedWait::new(context, what).about([&node.own]);
+        let mut wait = ExplainedWait::new(context, network_of(name)).about([&node.own]);
         let address = loop {
             break or_wait!(wait, locate(node, context).await);
         };
@@ -51,8 +52,11 @@ async fn await_member(step: &AwaitMember, context: &StepContext) -> Result<Done,
         }
         if node.is_control_plane {
             // The next node is changed only if this control plane serves the cluster again.
-            let what = format!("{} does not serve the cluster", node.name);
-            let mut wait = ExplainedWait::new(context, what).about([&node.own]);
+            let awaited = Awaited {
+                failure: format!("{name} does not serve the cluster"),
+                what: format!("{name} to serve the cluster"),
+            };
+            let mut wait = ExplainedWait::new(context, awaited).about([&node.own]);
             while let Some(reason) = context.wait(missing_service(&client, ETCD)).await? {
                 wait.not_yet(reason).await?;
             }
@@ -72,8 +76,12 @@ async fn await_ready(
     kube: &KubeClient,
     context: &StepContext,
 ) -> Result<(), StepError> {
-    let what = format!("{} does not become ready", node.name);
-    let mut wait = ExplainedWait::new(context, what).about([&node.own]);
+    let name = &node.name;
+    let awaited = Awaited {
+        failure: format!("{name} does not become ready"),
+        what: format!("{name} to be ready"),
+    };
+    let mut wait = ExplainedWait::new(context, awaited).about([&node.own]);
     loop {
         let address = or_wait!(wait, locate(node, context).await);
         let client = context.cluster()?.client(address)?;

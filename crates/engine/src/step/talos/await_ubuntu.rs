@@ -2,7 +2,7 @@
 
 use talmox_plan::plan::AwaitUbuntu;
 
-use super::{ExplainedWait, or_wait};
+use super::{Awaited, ExplainedWait, or_wait};
 use crate::other_system::look;
 use crate::step::{Done, RunStep, StepContext, StepError};
 
@@ -13,8 +13,12 @@ impl RunStep for AwaitUbuntu {
 }
 
 async fn await_ubuntu(step: &AwaitUbuntu, context: &StepContext) -> Result<Done, StepError> {
-    let what = format!("VM {} does not come up", step.own.vm.vmid);
-    let mut wait = ExplainedWait::new(context, what).about([&step.own]);
+    let vmid = step.own.vm.vmid;
+    let awaited = Awaited {
+        failure: format!("VM {vmid} does not come up"),
+        what: format!("VM {vmid} to come up"),
+    };
+    let mut wait = ExplainedWait::new(context, awaited).about([&step.own]);
     let reach = &context.cluster()?.settings.reach;
     let (vm, pve) = (context.vm_cache.last_seen(&step.own.vm), &context.run.pve);
     loop {

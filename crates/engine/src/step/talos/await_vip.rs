@@ -5,7 +5,7 @@ use std::time::Duration;
 use talmox_plan::plan::{AwaitVip, VipBringer};
 use talmox_talos_api::Address;
 
-use super::ExplainedWait;
+use super::{Awaited, ExplainedWait};
 use crate::node_network::WaitReason;
 use crate::step::{Done, RunStep, StepContext, StepError};
 use crate::timeouts::POD_NETWORK;
@@ -24,11 +24,15 @@ impl RunStep for AwaitVip {
 async fn await_vip(step: &AwaitVip, context: &StepContext) -> Result<Done, StepError> {
     let address = Address { host: step.address.to_string(), port: step.port };
     let kube = context.cluster()?.kube_at(std::slice::from_ref(&address))?;
-    let what = match &step.by {
-        VipBringer::Addon(name) => {
-            format!("the add-on {name} does not provide the Kubernetes API at {address}")
-        }
-        _ => format!("{address} does not answer as the Kubernetes API of this cluster"),
+    let awaited = match &step.by {
+        VipBringer::Addon(name) => Awaited {
+            failure: format!("the add-on {name} does not provide the Kubernetes API at {address}"),
+            what: format!("the add-on {name} to provide the Kubernetes API at {address}"),
+        },
+        _ => Awaited {
+            failure: format!("{address} does not answer as the Kubernetes API of this cluster"),
+            what: format!("the Kubernetes API to answer at {address}"),
+        },
     };
     let (grace, advice) = match &step.by {
         VipBringer::Talos => (None, None),
@@ -37,7 +41,7 @@ async fn await_vip(step: &AwaitVip, context: &StepContext) -> Result<Done, StepE
         VipBringer::Nobody => (Some(Duration::ZERO), None),
     };
     let grace = grace.map(|grace| context.run.clock.deadline(grace));
-    let mut wait = ExplainedWait::new(context, what);
+    let mut wait = ExplainedWait::new(context, awaited);
     loop {
         let reason = match context.wait(kube.version()).await? {
             Ok(_) => return Ok(Done::Already),

@@ -9,7 +9,7 @@ use talmox_talos_api::{BootstrapRequest, Code, Look, TalosError, wait};
 
 use super::etcd::EtcdData;
 use super::witness::{self, Objection};
-use super::{ExplainedWait, locate, machine, or_wait};
+use super::{Awaited, ExplainedWait, locate, machine, or_wait};
 use crate::step::{Done, RunStep, StepCode, StepContext, StepError};
 use crate::timeouts::ETCD_WITNESS;
 
@@ -25,8 +25,12 @@ async fn bootstrap_etcd(step: &BootstrapEtcd, context: &StepContext) -> Result<D
     // The boot in which the node accepted the bootstrap request. A second request would stop the etcd that the first request
     // is starting. So the request is repeated only after a reboot, or after that etcd failed.
     let mut accepted_in: Option<String> = None;
-    let what = format!("etcd does not come up on {}", step.node.name);
-    let mut wait = ExplainedWait::new(context, what).about([&step.node.own]);
+    let name = &step.node.name;
+    let awaited = Awaited {
+        failure: format!("etcd does not come up on {name}"),
+        what: format!("etcd to start on {name}"),
+    };
+    let mut wait = ExplainedWait::new(context, awaited).about([&step.node.own]);
     loop {
         let address = or_wait!(wait, locate(&step.node, context).await);
         let client = context.cluster()?.client(address)?;
@@ -82,9 +86,9 @@ async fn bootstrap_etcd(step: &BootstrapEtcd, context: &StepContext) -> Result<D
             Ok(()) => {
                 done = Done::Acted;
                 accepted_in = Some(boot);
-                "etcd is starting".to_owned()
+                String::new()
             }
-            Err(TalosError::No { code: Code::AlreadyExists, .. }) => "etcd is starting".to_owned(),
+            Err(TalosError::No { code: Code::AlreadyExists, .. }) => String::new(),
             Err(error) if error.may_pass() => error.reason(),
             Err(error) => {
                 return Err(StepError::failed(

@@ -17,9 +17,9 @@ use talmox_talos_config::secret::SecretText;
 
 use super::preferred_route::PreferredRoutes;
 use super::quorum::await_spare;
-use super::settled::await_settled;
+use super::settled::{await_settled, network_of};
 use super::trial_condition::TrialConditions;
-use super::{ExplainedWait, machine, or_wait};
+use super::{Awaited, ExplainedWait, answer_of, machine, or_wait};
 use crate::step::{Done, RunStep, StepCode, StepContext, StepError, secret_text};
 use crate::timeouts::{
     CONFIG_EFFECT, CONFIG_REVERT, CONFIG_TRIAL, CONTROL_PLANE_TRIAL, GATEWAY_TRAFFIC,
@@ -103,8 +103,7 @@ async fn find(
     config: &SecretText,
     context: &StepContext,
 ) -> Result<(Reached, Has), StepError> {
-    let what = format!("{} does not answer", step.node.name);
-    let mut wait = ExplainedWait::new(context, what).about([&step.node.own]);
+    let mut wait = ExplainedWait::new(context, answer_of(&step.node.name)).about([&step.node.own]);
     loop {
         let mut found = context.wait(reach(&step.node, step.node.contact, context)).await?;
         if step.contact != step.node.contact && !matches!(found, Ok(Look::Done(_))) {
@@ -198,8 +197,12 @@ async fn await_config(
     config: &SecretText,
     context: &StepContext,
 ) -> Result<Reached, StepError> {
-    let what = format!("{} does not use its changed config", step.node.name);
-    let mut wait = ExplainedWait::new(context, what).about([&step.node.own]);
+    let name = &step.node.name;
+    let awaited = Awaited {
+        failure: format!("{name} does not use its changed config"),
+        what: format!("{name} to use its changed config"),
+    };
+    let mut wait = ExplainedWait::new(context, awaited).about([&step.node.own]);
     loop {
         let reached = context.wait(reach(&step.node, step.contact, context)).await??;
         let node = or_wait!(wait, reached);
@@ -296,7 +299,7 @@ async fn conditions(
 }
 
 /// Why a trial cannot be confirmed yet.
-enum Unconfirmed {
+enum UnconfirmedChange {
     /// talmox does not reach the node with the config.
     NotReached(String),
     /// The node answers, but a condition is not met that was met before the trial.
@@ -317,39 +320,41 @@ async fn keep(
     let traffic = context.run.clock.deadline(GATEWAY_TRAFFIC);
     // The wait ends shortly before the node reverts the config, so that the config is not confirmed at the same moment.
     let time = trial(step).saturating_sub(CONFIG_EFFECT * 2);
-    let mut wait = context.cancellable_wait(context.run.clock.deadline(time));
+    let what = format!("{} to work with its changed config", step.node.name);
+    let mut wait = context.cancellable_wait(context.run.clock.deadline(time), what);
     let mut last_worse: Option<String> = None;
     loop {
         let unconfirmed = match context.wait(reach(&step.node, step.contact, context)).await? {
             Ok(Look::Done(node)) => {
-                let worse = match (tries(&node, config, context).await?, before) {
-                    // After a condition that was not met, the former config means that the node has reverted the trial.
-                    (Some(reason), _) => Some(
-                        last_worse
-                            .clone()
-                            .map_or(Unconfirmed::NotReached(reason), Unconfirmed::Worse),
-                    ),
-                    (None, None) => None,
-                    (None, Some(before)) => {
-                        let read = TrialConditions::read(&node.client, &step.node, &kube);
-                        let worse = match context.wait(Box::pin(read)).await? {
-                            Ok(now) => now.worse_than(before, traffic.has_passed()),
-                            Err(error) => Some(error.reason()),
-                        };
-                        last_worse.clone_from(&worse);
-                        worse.map(Unconfirmed::Worse)
-                    }
-                };
+                let worse =
+                    match (tries(&node, config, context).await?, before) {
+                        // After a condition that was not met, the former config means that the node has reverted the trial.
+                        (Some(reason), _) => Some(last_worse.clone().map_or(
+                            UnconfirmedChange::NotReached(reason),
+                            UnconfirmedChange::Worse,
+                        )),
+                        (None, None) => None,
+                        (None, Some(before)) => {
+                            let read = TrialConditions::read(&node.client, &step.node, &kube);
+                            let worse = match context.wait(Box::pin(read)).await? {
+                                Ok(now) => now.worse_than(before, traffic.has_passed()),
+                                Err(error) => Some(error.reason()),
+                            };
+                            last_worse.clone_from(&worse);
+                            worse.map(UnconfirmedChange::Worse)
+                        }
+                    };
                 let Some(worse) = worse else {
                     return apply(step, &node, ApplyMode::NoReboot, config, context).await;
                 };
                 worse
             }
-            Ok(Look::NotYet(reason)) => Unconfirmed::NotReached(reason),
+            Ok(Look::NotYet(reason)) => UnconfirmedChange::NotReached(reason),
             // Another machine has the address.
-            Err(error) => Unconfirmed::NotReached(error.to_string()),
+            Err(error) => UnconfirmedChange::NotReached(error.to_string()),
         };
-        let (Unconfirmed::NotReached(reason) | Unconfirmed::Worse(reason)) = &unconfirmed;
+        let (UnconfirmedChange::NotReached(reason) | UnconfirmedChange::Worse(reason)) =
+            &unconfirmed;
         match wait.not_yet(reason.clone()).await {
             Ok(()) => {}
             Err(WaitError::Cancelled) => return Err(StepError::cancelled()),
@@ -365,11 +370,12 @@ async fn reverted(
     step: &ChangeConfig,
     former: IpAddr,
     config: &SecretText,
-    unconfirmed: &Unconfirmed,
+    unconfirmed: &UnconfirmedChange,
     context: &StepContext,
 ) -> Result<StepError, StepError> {
     let name = &step.node.name;
-    let mut wait = context.cancellable_wait(context.run.clock.deadline(CONFIG_REVERT));
+    let what = format!("{name} to revert its changed config");
+    let mut wait = context.cancellable_wait(context.run.clock.deadline(CONFIG_REVERT), what);
     let state = loop {
         let reached = context.wait(reach(&step.node, Contact::At(former), context)).await?;
         let why = match reached {
@@ -391,10 +397,10 @@ async fn reverted(
         }
     };
     let text = match unconfirmed {
-        Unconfirmed::NotReached(reason) => {
+        UnconfirmedChange::NotReached(reason) => {
             format!("{name} was not reached with its changed config ({reason}); {state}")
         }
-        Unconfirmed::Worse(reason) => {
+        UnconfirmedChange::Worse(reason) => {
             format!("{name} does not work with its changed config ({reason}); {state}")
         }
     };
@@ -426,8 +432,11 @@ async fn reboot(
         await_boot(name, &follow, &actor, context).await?;
     }
     let node = await_config(step, config, context).await?;
-    let what = format!("{name} does not run again");
-    let mut wait = ExplainedWait::new(context, what).about([&step.node.own]);
+    let awaited = Awaited {
+        failure: format!("{name} does not run again"),
+        what: format!("{name} to run again"),
+    };
+    let mut wait = ExplainedWait::new(context, awaited).about([&step.node.own]);
     loop {
         let reason = match context.wait(wait::machine_ready(&node.client)).await? {
             Ok(Look::Done(())) => break,
@@ -436,8 +445,7 @@ async fn reboot(
         };
         wait.not_yet(reason).await?;
     }
-    let what = format!("{name} does not have the network of its config");
-    let mut wait = ExplainedWait::new(context, what).about([&step.node.own]);
+    let mut wait = ExplainedWait::new(context, network_of(name)).about([&step.node.own]);
     await_settled(&step.shape, node.address, &mut wait, context).await
 }
 
@@ -447,7 +455,8 @@ async fn await_boot(
     actor: &Actor,
     context: &StepContext,
 ) -> Result<(), StepError> {
-    let mut wait = context.cancellable_wait(context.deadline.clone());
+    let what = format!("{name} to reboot");
+    let mut wait = context.cancellable_wait(context.deadline.clone(), what);
     let Err(error) = follow.to_running(actor, &mut wait).await else { return Ok(()) };
     Err(match error {
         FollowError::Look(LookError::Wait(WaitError::Cancelled)) => StepError::cancelled(),

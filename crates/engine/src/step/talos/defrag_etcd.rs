@@ -3,7 +3,7 @@
 use talmox_plan::plan::DefragEtcd;
 
 use super::etcd_member::etcd_member;
-use super::{ExplainedWait, or_wait};
+use super::{ExplainedWait, answer_of, or_wait};
 use crate::step::{Done, RunStep, StepCode, StepContext, StepError};
 
 impl RunStep for DefragEtcd {
@@ -14,8 +14,9 @@ impl RunStep for DefragEtcd {
 
 async fn defrag_etcd(step: &DefragEtcd, context: &StepContext) -> Result<Done, StepError> {
     let node = &step.node;
-    let what = format!("the etcd member of {} does not answer", node.name);
-    let mut wait = ExplainedWait::new(context, what).about([&node.own]);
+    let mut wait =
+        ExplainedWait::new(context, answer_of(&format!("the etcd member of {}", node.name)))
+            .about([&node.own]);
     let client = loop {
         break or_wait!(wait, etcd_member(node, context).await?);
     };
@@ -29,7 +30,7 @@ async fn defrag_etcd(step: &DefragEtcd, context: &StepContext) -> Result<Done, S
     loop {
         match context.wait(client.etcd_status()).await? {
             Ok(status) if status.leader != 0 => return Ok(Done::Acted),
-            Ok(_) => wait.not_yet("its etcd member has no leader").await?,
+            Ok(_) => wait.not_yet("it has no leader").await?,
             Err(error) => wait.not_yet(error.reason()).await?,
         }
     }

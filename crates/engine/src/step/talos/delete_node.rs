@@ -2,14 +2,18 @@
 
 use talmox_plan::plan::DeleteNode;
 
-use super::ExplainedWait;
+use super::{Awaited, ExplainedWait};
 use crate::step::{Done, RunStep, StepCode, StepContext, StepError};
 
 impl RunStep for DeleteNode {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         let name = &self.node;
         let kube = context.cluster()?.kube()?;
-        let mut wait = ExplainedWait::new(context, format!("{name} is not deleted"));
+        let awaited = Awaited {
+            failure: format!("{name} is not deleted"),
+            what: format!("Kubernetes to delete the node {name}"),
+        };
+        let mut wait = ExplainedWait::new(context, awaited);
         let mut done = Done::Already;
         loop {
             match context.wait(kube.nodes()).await? {

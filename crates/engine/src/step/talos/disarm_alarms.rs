@@ -3,8 +3,8 @@
 use talmox_plan::plan::DisarmAlarms;
 use talmox_talos_api::Look;
 
-use super::ExplainedWait;
 use super::etcd_member::etcd_member;
+use super::{Awaited, ExplainedWait};
 use crate::step::{Done, RunStep, StepCode, StepContext, StepError};
 
 impl RunStep for DisarmAlarms {
@@ -15,7 +15,11 @@ impl RunStep for DisarmAlarms {
 
 async fn disarm_alarms(step: &DisarmAlarms, context: &StepContext) -> Result<Done, StepError> {
     let own = step.nodes.iter().map(|node| &node.own);
-    let mut wait = ExplainedWait::new(context, "the alarms of etcd are not cleared").about(own);
+    let awaited = Awaited {
+        failure: "the alarms of etcd are not cleared".to_owned(),
+        what: "etcd to report no alarms".to_owned(),
+    };
+    let mut wait = ExplainedWait::new(context, awaited).about(own);
     let mut done = Done::Already;
     loop {
         let mut reason = "no control plane answers".to_owned();

@@ -12,7 +12,8 @@ const NAMED: usize = 5;
 impl RunStep for DrainNode {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         let kube = context.cluster()?.kube()?;
-        let mut wait = context.cancellable_wait(context.deadline.clone());
+        let what = format!("{} to be drained", self.node);
+        let mut wait = context.cancellable_wait(context.deadline.clone(), what);
         let Some(cordoned) = cordon(self, &kube, &mut wait, context).await? else {
             return Ok(Done::Already);
         };

@@ -11,7 +11,7 @@ use talmox_talos_api::{Expected, Look, Verdict};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 
-use super::vm_check::{VmCheck, VmTrouble};
+use super::vm_check::{VmCheck, VmProblem};
 use super::{locate, machine};
 use crate::step::{ErrorKind, StepCode, StepContext, StepError, pve};
 use crate::timeouts::{BOOT_STALL, NODE_PAUSE, VM_CHECK};
@@ -76,43 +76,43 @@ pub(super) async fn first_answer(
             Ok(found) => return Ok(found),
             Err(silence) => silence,
         };
-        let vm_trouble = vm_check.look(context).await.cloned();
-        if vm_trouble.is_none()
+        let vm_problem = vm_check.look(context).await.cloned();
+        if vm_problem.is_none()
             && let Some(why) = &no_reset
         {
             vm_check.has_no_reset(why.clone());
         }
         let is_late = context.deadline.has_passed() || last.has_passed();
         let is_over = is_late || !silence.is_closed || resets == most_resets;
-        if is_over || matches!(vm_trouble, Some(VmTrouble::Down(_))) {
+        if is_over || matches!(vm_problem, Some(VmProblem::Down(_))) {
             let times = if resets == 1 { "reset" } else { "resets" };
             let often =
                 if resets == 0 { String::new() } else { format!(" after {resets} {times}") };
-            let reason = match &vm_trouble {
-                Some(VmTrouble::Down(what)) => what.clone(),
+            let reason = match &vm_problem {
+                Some(VmProblem::Down(what)) => what.clone(),
                 _ => vm_check.add_to(&silence.reason, silence.is_closed),
             };
             return Err(StepError::failed(
                 StepCode::NodeNotAnswering,
                 format!("{name} does not come up{often}: {reason}"),
             )
-            .hint(match vm_trouble {
-                Some(VmTrouble::Down(_)) => {
+            .hint(match vm_problem {
+                Some(VmProblem::Down(_)) => {
                     "bring it up, then run the same command to resume".to_owned()
                 }
-                Some(VmTrouble::Silent) if silence.is_closed => pve::UNANSWERED.to_owned(),
+                Some(VmProblem::Silent) if silence.is_closed => pve::UNANSWERED.to_owned(),
                 _ if silence.is_closed && is_older => not_reset(step),
                 _ => silence.advice.to_owned(),
             }));
         }
         boot_time = VM_CHECK;
-        if vm_trouble == Some(VmTrouble::Silent) {
+        if vm_problem == Some(VmProblem::Silent) {
             continue;
         }
         if step.node.is_control_plane {
             let lock = Arc::clone(&context.vm_cache.control_plane_reset);
             let Ok(guard) = lock.try_lock_owned() else {
-                context.waits("waiting for another control plane that was reset to answer");
+                context.waits_for("another control plane that was reset to answer");
                 boot_time = TURN;
                 continue;
             };
@@ -194,7 +194,8 @@ async fn await_answer(
 ) -> Result<Result<(IpAddr, FirstAnswer), Silence>, StepError> {
     let clock = context.run.clock;
     let deadline = clock.deadline(boot_time.min(context.deadline.left()));
-    let mut wait = context.cancellable_wait(deadline);
+    let what = format!("{} to answer", step.node.name);
+    let mut wait = context.cancellable_wait(deadline, what);
     loop {
         let silence = match context.wait(look(step, context)).await?? {
             Ok(found) => return Ok(Ok(found)),
@@ -235,11 +236,11 @@ async fn look(
     };
     let advice = match &verdict {
         Verdict::Maintenance(_) if step.by == ConfigBy::Volume => NO_CONFIG,
-        Verdict::Nothing(_) | Verdict::Maintenance(_) | Verdict::Ours => CONSOLE,
+        Verdict::Nothing(_) | Verdict::Maintenance(_) | Verdict::OwnNode => CONSOLE,
         other => other.advice(),
     };
     let look = match verdict {
-        Verdict::Ours => {
+        Verdict::OwnNode => {
             let client = access.client(address)?;
             machine::known_member(&client, &step.node, address)
                 .await?

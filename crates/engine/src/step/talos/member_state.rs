@@ -67,7 +67,7 @@ pub(super) fn is_healthy(view: &EtcdView) -> bool {
 fn problem(views: &[EtcdView]) -> String {
     let problem = views.iter().find_map(|view| {
         let why = match (&view.status, &view.members) {
-            (Err(why), _) | (_, Err(why)) => why.clone(),
+            (Err(why), _) | (_, Err(why)) => why.to_string(),
             (Ok(status), _) if status.leader == 0 => "it has no leader".to_owned(),
             (Ok(status), _) if status.is_learner => "it is still a learner".to_owned(),
             (Ok(status), _) => status.errors.first()?.clone(),
@@ -79,6 +79,8 @@ fn problem(views: &[EtcdView]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use talmox_talos_api::quorum::EtcdUnknown;
+
     use super::*;
 
     /// The members with these ids, and the views of those that answer.
@@ -130,7 +132,7 @@ mod tests {
         all[1].status.as_mut().unwrap().leader = 0;
         let lost = "etcd would lose its quorum: 1 of the 2 other members are healthy (cp-2: it has no leader)";
         assert_eq!(MemberState::of("cp-3", &all), MemberState::Kept(lost.to_owned()));
-        all[1].status = Err("it did not answer".to_owned());
+        all[1].status = Err(EtcdUnknown::Unreachable("it did not answer".to_owned()));
         let lost = "etcd would lose its quorum: 1 of the 2 other members are healthy (cp-2: it did not answer)";
         assert_eq!(MemberState::of("cp-3", &all), MemberState::Kept(lost.to_owned()));
     }

@@ -70,26 +70,33 @@ fn unanswered(error: &TalosError) -> String {
     }
 }
 
-/// A wait that reports its reason, together with problems of the VMs. It ends at the deadline of the step.
+/// A condition that a step waits for.
+struct Awaited {
+    /// The condition as the error states it: `talos-cp-01 does not join`.
+    failure: String,
+    /// The condition as the wait states it: `talos-cp-01 to join`.
+    what: String,
+}
+
+/// The condition that a node answers.
+fn answer_of(node: &str) -> Awaited {
+    Awaited { failure: format!("{node} does not answer"), what: format!("{node} to answer") }
+}
+
+/// A wait that reports its condition, together with problems of the VMs. It ends at the deadline of the step.
 struct ExplainedWait<'a> {
     context: &'a StepContext,
-    /// The condition that is not met, for the error: `talos-cp-01 does not join`.
-    what: String,
+    /// The condition as the error states it.
+    failure: String,
     needs: &'a [StepId],
     vm_check: VmCheck<'a>,
     wait: Wait<'a>,
 }
 
 impl<'a> ExplainedWait<'a> {
-    fn new(context: &'a StepContext, what: impl Into<String>) -> Self {
-        let wait = context.cancellable_wait(context.deadline.clone());
-        Self {
-            context,
-            what: what.into(),
-            needs: &[],
-            vm_check: VmCheck::of(vec![], context),
-            wait,
-        }
+    fn new(context: &'a StepContext, Awaited { failure, what }: Awaited) -> Self {
+        let wait = context.cancellable_wait(context.deadline.clone(), what);
+        Self { context, failure, needs: &[], vm_check: VmCheck::of(vec![], context), wait }
     }
 
     /// Sets the machines that the step waits for.
@@ -102,15 +109,18 @@ impl<'a> ExplainedWait<'a> {
         Self { needs, ..self }
     }
 
-    /// Reports why the condition is not met, and pauses until the next check.
+    /// Reports the condition and why it is not met, and pauses until the next check.
     async fn not_yet(&mut self, reason: impl Into<WaitReason>) -> Result<(), StepError> {
         self.context.still_needs(self.needs)?;
         let WaitReason { text, advice } = reason.into();
-        let reason = self.vm_check.explain(&text, false, self.context).await;
-        self.wait.not_yet(reason).await.map_err(|error| match error {
+        let answer = self.vm_check.explain(&text, false, self.context).await;
+        // Without an answer, the reason only repeats the condition.
+        let has_answer = !answer.is_empty();
+        self.wait.not_yet(answer).await.map_err(|error| match error {
             WaitError::Cancelled => StepError::cancelled(),
             WaitError::TimedOut { reason, .. } => {
-                let text = format!("{} in time: {reason}", self.what);
+                let why = if has_answer { format!(": {reason}") } else { String::new() };
+                let text = format!("{} in time{why}", self.failure);
                 StepError::failed(StepCode::Timeout, text)
                     .hint(advice.unwrap_or_else(|| hint(&reason)))
             }

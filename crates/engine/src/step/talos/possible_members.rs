@@ -147,7 +147,7 @@ fn unread(guest: &Guest, error: &PveError) -> String {
 
 /// Whether a VM whose config cannot be read may belong to this cluster, according to the list of all VMs.
 fn may_be_own(signs: &ClusterSigns, guest: &Guest, is_in_pool: bool) -> bool {
-    let has_tag = |wanted: &str| guest.tags.iter().any(|tag| tag.eq_ignore_ascii_case(wanted));
+    let has_tag = |desired: &str| guest.tags.iter().any(|tag| tag.eq_ignore_ascii_case(desired));
     let is_node = signs
         .nodes
         .iter()

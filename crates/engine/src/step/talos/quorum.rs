@@ -31,7 +31,8 @@ pub(super) async fn await_spare(
     }
     let others: Vec<TalosNode> =
         control_planes.iter().filter(|other| other.name != node.name).cloned().collect();
-    let mut wait = context.cancellable_wait(context.deadline.clone());
+    let what = format!("etcd to keep its quorum without {}", node.name);
+    let mut wait = context.cancellable_wait(context.deadline.clone(), what);
     loop {
         let objections = match others.as_slice() {
             [] => objections_of_single(node, context).await?,

@@ -8,7 +8,7 @@ use talmox_talos_api::{Client, Follow, FollowError, Look, LookError, TalosError}
 
 use super::machine::known_member;
 use super::quorum::{await_spare, give_up_leadership};
-use super::{ExplainedWait, hint, locate, or_wait};
+use super::{Awaited, ExplainedWait, answer_of, hint, locate, or_wait};
 use crate::step::{Done, RunStep, StepCode, StepContext, StepError};
 use crate::timeouts::LOST_REBOOT;
 
@@ -30,7 +30,8 @@ pub(super) async fn reboot_safely(
     await_spare(node, control_planes, context).await?;
     give_up_leadership(client, node, control_planes, context).await?;
     let (follow, boot_id) = prepare(node, client, context).await?;
-    let mut wait = context.cancellable_wait(context.deadline.clone());
+    let what = format!("{} to reboot", node.name);
+    let mut wait = context.cancellable_wait(context.deadline.clone(), what);
     let ended = match reboot(node, client, &boot_id, &mut wait, context).await? {
         Some(actor) => context.wait(Box::pin(follow.to_running(&actor, &mut wait))).await?,
         // The actor of the reboot is not known, because the answer was lost.
@@ -41,8 +42,7 @@ pub(super) async fn reboot_safely(
 
 /// Waits until the node answers with its own identity, and returns a client of it.
 pub(super) async fn own_node(node: &TalosNode, context: &StepContext) -> Result<Client, StepError> {
-    let what = format!("{} does not answer", node.name);
-    let mut wait = ExplainedWait::new(context, what).about([&node.own]);
+    let mut wait = ExplainedWait::new(context, answer_of(&node.name)).about([&node.own]);
     loop {
         let address = or_wait!(wait, context.wait(locate(node, context)).await?);
         let client = context.cluster()?.client(address)?;
@@ -57,8 +57,12 @@ async fn prepare(
     client: &Client,
     context: &StepContext,
 ) -> Result<(Follow, String), StepError> {
-    let what = format!("{} does not report its boot ID", node.name);
-    let mut wait = ExplainedWait::new(context, what).about([&node.own]);
+    let name = &node.name;
+    let awaited = Awaited {
+        failure: format!("{name} does not report its boot ID"),
+        what: format!("{name} to report its boot ID"),
+    };
+    let mut wait = ExplainedWait::new(context, awaited).about([&node.own]);
     loop {
         match context.wait(read_boot(client)).await? {
             Ok(found) => return Ok(found),

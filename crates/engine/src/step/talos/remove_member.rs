@@ -15,16 +15,20 @@ use talmox_values::HttpUrl;
 use super::machine::{self, IdentityMatch};
 use super::member_state::{MemberState, is_healthy};
 use super::quorum::{ANSWER, look_at_members};
-use super::{ExplainedWait, locate};
+use super::{Awaited, ExplainedWait, locate};
 use crate::step::{Done, RunStep, StepCode, StepContext, StepError};
 use crate::timeouts::ETCD_WITNESS;
 
 impl RunStep for RemoveMember {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         let kept_until = context.run.clock.deadline(ETCD_WITNESS.min(context.deadline.left()));
-        let what = format!("{} does not leave etcd", self.member);
+        let member = &self.member;
+        let awaited = Awaited {
+            failure: format!("{member} does not leave etcd"),
+            what: format!("{member} to leave etcd"),
+        };
         let others = self.others.iter().map(|node| &node.own);
-        let mut wait = ExplainedWait::new(context, what).about(others);
+        let mut wait = ExplainedWait::new(context, awaited).about(others);
         let mut done = Done::Already;
         loop {
             let (clients, views) = look_at_members(&self.others, &self.member, context).await?;

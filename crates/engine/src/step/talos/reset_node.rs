@@ -7,7 +7,7 @@ use talmox_talos_api::client::{Reset, Wipe};
 use talmox_talos_api::{Client, Look};
 
 use super::machine::{self, IdentityMatch};
-use super::{ExplainedWait, locate};
+use super::{Awaited, ExplainedWait, locate};
 use crate::step::pve::is_off;
 use crate::step::{Done, RunStep, StepContext, StepError};
 
@@ -41,14 +41,18 @@ impl RunStep for ResetNode {
             return Ok(Done::Already);
         }
         let end = context.run.clock.deadline(POWER_OFF.min(context.deadline.left() / 2));
-        let what = format!("{} does not power off", node.name);
-        let mut wait = ExplainedWait::new(context, what);
+        let name = &node.name;
+        let awaited = Awaited {
+            failure: format!("{name} does not power off"),
+            what: format!("{name} to wipe its disks and power off"),
+        };
+        let mut wait = ExplainedWait::new(context, awaited);
         while !is_off(&node.own, context).await? {
             if end.has_passed() {
                 context.note(format!("{} did not power off after its reset", node.name));
                 break;
             }
-            wait.not_yet("the node wipes its disks").await?;
+            wait.not_yet("").await?;
         }
         Ok(Done::Acted)
     }

@@ -2,8 +2,8 @@
 
 use talmox_plan::plan::RestartKubelet;
 
-use super::ExplainedWait;
 use super::reboot_node::{own_node, reboot_safely};
+use super::{Awaited, ExplainedWait};
 use crate::step::{Done, RunStep, StepContext, StepError};
 use crate::timeouts::REGISTRATION;
 
@@ -13,8 +13,12 @@ impl RunStep for RestartKubelet {
     async fn run(&self, context: &StepContext) -> Result<Done, StepError> {
         let node = &self.node;
         let kube = context.cluster()?.kube()?;
-        let what = format!("{} does not register in Kubernetes", node.name);
-        let mut wait = ExplainedWait::new(context, what).about([&node.own]);
+        let name = &node.name;
+        let awaited = Awaited {
+            failure: format!("{name} does not register in Kubernetes"),
+            what: format!("{name} to register in Kubernetes"),
+        };
+        let mut wait = ExplainedWait::new(context, awaited).about([&node.own]);
         let grace = context.run.clock.deadline(REGISTRATION);
         let mut done = Done::Already;
         loop {

@@ -4,10 +4,18 @@ use std::net::IpAddr;
 
 use talmox_plan::desired::ExpectedNetwork;
 
-use super::{ExplainedWait, unanswered};
+use super::{Awaited, ExplainedWait, unanswered};
 use crate::node_network::{NodeNetwork, look};
 use crate::step::{StepContext, StepError};
 use crate::timeouts::DHCP_ADDRESS;
+
+/// The condition of [`await_settled`], for a wait.
+pub(super) fn network_of(node: &str) -> Awaited {
+    Awaited {
+        failure: format!("{node} does not have the network of its config"),
+        what: format!("{node} to have the network of its config"),
+    }
+}
 
 /// Waits until the node has the network of its config, at most until the deadline of the step. An additional network
 /// card without an address is reported, and does not fail the step.

@@ -8,7 +8,7 @@ use talmox_talos_api::{Client, Look, TalosError};
 
 use super::machine::{self, IdentityMatch, other_machine};
 use super::quorum::{await_spare, give_up_leadership};
-use super::{ExplainedWait, locate};
+use super::{ExplainedWait, answer_of, locate};
 use crate::step::pve::{is_stopped, shut_down, vm_power};
 use crate::step::{Done, RunStep, StepContext, StepError};
 use crate::timeouts::{NODE_PAUSE, SHUTDOWN, SILENT_NODE};
@@ -47,7 +47,7 @@ async fn answering(
     context: &StepContext,
 ) -> Result<Option<Client>, StepError> {
     let silence = context.run.clock.deadline(SILENT_NODE);
-    let mut wait = ExplainedWait::new(context, format!("{} does not answer", node.name));
+    let mut wait = ExplainedWait::new(context, answer_of(&node.name));
     loop {
         let reason = match context.wait(locate(node, context)).await? {
             Look::Done(address) => {
@@ -93,7 +93,7 @@ async fn by_talos(
         return Ok(false);
     }
     // Any other error means that the node may be shutting down.
-    context.waits("waiting for the node to shut down");
+    context.waits_for("the node to shut down");
     let until = context.run.clock.deadline(time_limit(context));
     while !is_stopped(vm, context).await? {
         if until.has_passed() {

@@ -82,8 +82,8 @@ impl TrialConditions {
     }
 
     /// Whether the node has default routes through these gateways.
-    pub(super) fn has_gateways(&self, wanted: &BTreeSet<Ipv4Addr>) -> bool {
-        wanted.iter().all(|ip| self.gateways.contains_key(ip))
+    pub(super) fn has_gateways(&self, desired: &BTreeSet<Ipv4Addr>) -> bool {
+        desired.iter().all(|ip| self.gateways.contains_key(ip))
     }
 
     /// The first condition that is not met and was met before. `has_waited` is true if the node had time to send packets to its
@@ -138,9 +138,9 @@ fn default_gateways(routes: &[Resource]) -> BTreeSet<Ipv4Addr> {
 
 /// The state of these gateways according to the ARP table. Each line starts with an address, the type and the flags. Bit 1 of the
 /// flags is set if the hardware address is known.
-fn gateways(wanted: &BTreeSet<Ipv4Addr>, table: &str) -> BTreeMap<Ipv4Addr, Gateway> {
+fn gateways(desired: &BTreeSet<Ipv4Addr>, table: &str) -> BTreeMap<Ipv4Addr, Gateway> {
     let mut found: BTreeMap<Ipv4Addr, Gateway> =
-        wanted.iter().map(|ip| (*ip, Gateway::Unused)).collect();
+        desired.iter().map(|ip| (*ip, Gateway::Unused)).collect();
     for line in table.lines() {
         let mut columns = line.split_whitespace();
         let (ip, flags) = (columns.next(), columns.nth(1));
@@ -166,8 +166,8 @@ mod tests {
                          10.0.0.99        0x1         0x0         00:00:00:00:00:00     *        eth0\n";
 
     fn of(addresses: &[&str]) -> TrialConditions {
-        let wanted: BTreeSet<Ipv4Addr> = addresses.iter().map(|ip| ip.parse().unwrap()).collect();
-        TrialConditions { unmet: BTreeMap::new(), gateways: gateways(&wanted, TABLE) }
+        let desired: BTreeSet<Ipv4Addr> = addresses.iter().map(|ip| ip.parse().unwrap()).collect();
+        TrialConditions { unmet: BTreeMap::new(), gateways: gateways(&desired, TABLE) }
     }
 
     #[test]

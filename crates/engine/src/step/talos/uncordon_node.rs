@@ -2,8 +2,8 @@
 
 use talmox_plan::plan::UncordonNode;
 
-use super::ExplainedWait;
 use super::drain_node::passing_reason;
+use super::{Awaited, ExplainedWait};
 use crate::step::{Done, RunStep, StepContext, StepError};
 
 impl RunStep for UncordonNode {
@@ -11,7 +11,11 @@ impl RunStep for UncordonNode {
         let node = &self.node;
         let doing = format!("uncordon {node}");
         let kube = context.cluster()?.kube()?;
-        let mut wait = ExplainedWait::new(context, format!("{node} is not ready"));
+        let awaited = Awaited {
+            failure: format!("{node} is not ready"),
+            what: format!("{node} to be ready"),
+        };
+        let mut wait = ExplainedWait::new(context, awaited);
         loop {
             let reason = match context.wait(kube.node_cordon(node)).await? {
                 Ok(None) => "waiting for the kubelet to register the node".to_owned(),

@@ -15,12 +15,12 @@ use crate::timeouts::VM_CHECK;
 pub(super) struct VmCheck<'a> {
     machines: Vec<&'a OwnVm>,
     next: Deadline,
-    found: Option<VmTrouble>,
+    found: Option<VmProblem>,
 }
 
 /// Problem of a VM or its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum VmTrouble {
+pub(super) enum VmProblem {
     /// A host is down or a VM is stopped. The text names the host or VM.
     Down(String),
     /// Proxmox does not answer.
@@ -29,7 +29,7 @@ pub(super) enum VmTrouble {
     NoReset(String),
 }
 
-impl fmt::Display for VmTrouble {
+impl fmt::Display for VmProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Down(what) => f.write_str(what),
@@ -62,8 +62,12 @@ impl<'a> VmCheck<'a> {
     /// The reason of a wait, with the problem that is known already.
     pub(super) fn add_to(&self, reason: &str, is_silent: bool) -> String {
         match &self.found {
-            Some(found) if is_silent || *found != VmTrouble::Silent => {
-                format!("{reason} ({found})")
+            Some(found) if is_silent || *found != VmProblem::Silent => {
+                if reason.is_empty() {
+                    found.to_string()
+                } else {
+                    format!("{reason} ({found})")
+                }
             }
             _ => reason.to_owned(),
         }
@@ -71,7 +75,7 @@ impl<'a> VmCheck<'a> {
 
     /// Records why a VM cannot be reset. The next check replaces the reason.
     pub(super) fn has_no_reset(&mut self, why: String) {
-        self.found = Some(VmTrouble::NoReset(why));
+        self.found = Some(VmProblem::NoReset(why));
     }
 
     /// Deletes the recorded problem, after the VM was reset.
@@ -80,14 +84,14 @@ impl<'a> VmCheck<'a> {
     }
 
     /// Requests the state of the VMs from Proxmox now, and returns their problem.
-    pub(super) async fn look(&mut self, context: &StepContext) -> Option<&VmTrouble> {
+    pub(super) async fn look(&mut self, context: &StepContext) -> Option<&VmProblem> {
         self.next = context.run.clock.deadline(VM_CHECK);
         let asked = context.wait(context.send(&cluster::resources())).await;
         self.found = match asked {
             Ok(Ok(all)) => {
-                self.machines.iter().find_map(|machine| trouble(machine, &all)).map(VmTrouble::Down)
+                self.machines.iter().find_map(|machine| problem(machine, &all)).map(VmProblem::Down)
             }
-            Ok(Err(error)) if error.is_unanswered() => Some(VmTrouble::Silent),
+            Ok(Err(error)) if error.is_unanswered() => Some(VmProblem::Silent),
             // Any other error explains nothing.
             Ok(Err(_)) | Err(_) => None,
         };
@@ -95,7 +99,7 @@ impl<'a> VmCheck<'a> {
     }
 }
 
-fn trouble(machine: &OwnVm, all: &Resources) -> Option<String> {
+fn problem(machine: &OwnVm, all: &Resources) -> Option<String> {
     let vmid = machine.vm.vmid;
     let guest = all.guests.iter().find(|guest| guest.vmid == vmid);
     let name = &machine.identity.node;

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use talmox_clock::Clock;
 use talmox_plan::desired::Contact;
+use talmox_plan::observed::{Answer, Unobserved};
 use talmox_plan::ownership::{Identity, UnmarkedSign};
 use talmox_plan::plan::{BootstrapEtcd, Evidence, OwnVm, TalosNode};
-use talmox_talos_api::{Look, Verdict};
+use talmox_talos_api::{Look, TalosError, Verdict};
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
@@ -79,7 +80,7 @@ pub(super) async fn ask_all(
             continue;
         }
         let Err(reason) = ask(&witness.node, context).await? else { continue };
-        return Ok(Some(silent(&witness.node.name, &witness.node.own, &reason)));
+        return Ok(Some(silent(&witness.node.name, &witness.node.own, reason.reason())));
     }
     for member in &possible.members {
         let is_asked = |node: &TalosNode| node.own.vm.vmid == member.vm.vmid;
@@ -87,8 +88,8 @@ pub(super) async fn ask_all(
             continue;
         }
         if member.may_be_silent {
-            let told = member.addresses.iter().map(|address| Contact::At(*address));
-            optional.extend(told.map(|contact| node_of(step, member, contact)));
+            let reported = member.addresses.iter().map(|address| Contact::At(*address));
+            optional.extend(reported.map(|contact| node_of(step, member, contact)));
             continue;
         }
         if let Some(objection) = ask_member(step, member, context).await? {
@@ -156,12 +157,12 @@ async fn ask_member(
     if !member.is_running {
         return objection("its VM does not run");
     }
-    let told = member.addresses.iter().map(|address| Contact::At(*address));
+    let reported = member.addresses.iter().map(|address| Contact::At(*address));
     let mut reasons = vec![];
-    for contact in told.chain([Contact::AskAgent]) {
+    for contact in reported.chain([Contact::AskAgent]) {
         match ask(&node_of(step, member, contact), context).await? {
             Ok(()) => return Ok(None),
-            Err(reason) => reasons.push(reason),
+            Err(reason) => reasons.push(reason.to_string()),
         }
     }
     objection(&reasons.join("; "))
@@ -199,7 +200,7 @@ async fn ask_if_there(nodes: Vec<TalosNode>, context: &StepContext) -> Result<()
 }
 
 /// Returns an error if a node has etcd data. The inner error is the reason why the state of etcd cannot be read.
-async fn ask(node: &TalosNode, context: &StepContext) -> Result<Result<(), String>, StepError> {
+async fn ask(node: &TalosNode, context: &StepContext) -> Result<Answer<()>, StepError> {
     match read(node, context).await? {
         Ok(data) => has_none(&node.name, &data).map(Ok),
         Err(reason) => Ok(Err(reason)),
@@ -208,33 +209,39 @@ async fn ask(node: &TalosNode, context: &StepContext) -> Result<Result<(), Strin
 
 /// The state of etcd on a node. The inner error is the reason why the state cannot be read, for example that another
 /// machine answers at the address of the node.
-async fn read(
-    node: &TalosNode,
-    context: &StepContext,
-) -> Result<Result<EtcdData, String>, StepError> {
+async fn read(node: &TalosNode, context: &StepContext) -> Result<Answer<EtcdData>, StepError> {
     let address = match locate(node, context).await {
         Look::Done(address) => address,
-        Look::NotYet(reason) => return Ok(Err(reason)),
+        Look::NotYet(reason) => return Ok(Err(Unobserved::Unreachable(reason))),
     };
     let client = context.cluster()?.client(address)?;
     let verdict = context.cluster()?.probe(address).await?;
     let identity = match &verdict {
         Verdict::Maintenance(found) => machine::compare(&found.machine, &node.expected),
-        Verdict::Ours => machine::ask(&client, node).await,
-        other => return Ok(Err(other.to_string())),
+        Verdict::OwnNode => machine::ask(&client, node).await,
+        other @ (Verdict::Nothing(_) | Verdict::Mute(_)) => {
+            return Ok(Err(Unobserved::Unreachable(other.to_string())));
+        }
+        other => return Ok(Err(Unobserved::Unreadable(other.to_string()))),
     };
     match identity {
         IdentityMatch::Same => {}
-        IdentityMatch::NotYet(reason) => return Ok(Err(reason)),
+        IdentityMatch::NotYet(reason) => return Ok(Err(Unobserved::Unreadable(reason))),
         IdentityMatch::Other(why) => {
-            return Ok(Err(format!("another machine answers at {address}: {why}")));
+            let reason = format!("another machine answers at {address}: {why}");
+            return Ok(Err(Unobserved::Unreadable(reason)));
         }
     }
     // A machine without a config has no etcd.
     if matches!(verdict, Verdict::Maintenance(_)) {
         return Ok(Ok(EtcdData::Nothing("it has no config".to_owned())));
     }
-    Ok(EtcdData::read(&client).await.map_err(|error| error.reason()))
+    Ok(EtcdData::read(&client).await.map_err(|error| match error {
+        TalosError::Unreachable { .. } | TalosError::Lost { .. } | TalosError::Late { .. } => {
+            Unobserved::Unreachable(error.reason())
+        }
+        _ => Unobserved::Unreadable(error.reason()),
+    }))
 }
 
 /// Returns an error if the node has etcd data.
@@ -289,7 +296,7 @@ async fn ask_addresses(step: &BootstrapEtcd, context: &StepContext) -> Result<()
         let (access, clock) = (access.clone(), context.run.clock);
         let asking = async move {
             let asking = Box::pin(async {
-                if !matches!(access.probe(address).await, Ok(Verdict::Ours)) {
+                if !matches!(access.probe(address).await, Ok(Verdict::OwnNode)) {
                     return None;
                 }
                 EtcdData::read(&access.client(address).ok()?).await.ok()

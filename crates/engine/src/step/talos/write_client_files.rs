@@ -11,7 +11,7 @@ use talmox_talos_config::random::SystemRandomness;
 use talmox_talos_config::secret::SecretText;
 use talmox_talos_config::time::UnixTime;
 
-use super::{ExplainedWait, locate, or_wait};
+use super::{Awaited, ExplainedWait, locate, or_wait};
 use crate::access::{ClientFiles, PROVISIONAL, kubernetes_server};
 use crate::step::{Done, RunStep, StepCode, StepContext, StepError};
 
@@ -133,7 +133,8 @@ async fn answers(
     context: &StepContext,
 ) -> Result<bool, StepError> {
     let kube = context.cluster()?.kube_at(std::slice::from_ref(address))?;
-    let mut wait = context.cancellable_wait(context.deadline.clone());
+    let what = format!("{address} to answer");
+    let mut wait = context.cancellable_wait(context.deadline.clone(), what);
     loop {
         let reason = match context.wait(kube.version()).await? {
             Ok(_) => return Ok(true),
@@ -142,7 +143,7 @@ async fn answers(
         if awaited_by.is_empty() || context.still_needs(awaited_by).is_err() {
             return Ok(false);
         }
-        match wait.not_yet(format!("waiting for {address} to answer: {reason}")).await {
+        match wait.not_yet(reason).await {
             Ok(()) => {}
             Err(WaitError::Cancelled) => return Err(StepError::cancelled()),
             Err(WaitError::TimedOut { .. }) => return Ok(false),
@@ -153,8 +154,12 @@ async fn answers(
 async fn addresses(nodes: &[TalosNode], context: &StepContext) -> Result<Vec<String>, StepError> {
     let mut found = vec![];
     for node in nodes {
-        let what = format!("the address of {} is not known", node.name);
-        let mut wait = ExplainedWait::new(context, what).about([&node.own]);
+        let name = &node.name;
+        let awaited = Awaited {
+            failure: format!("the address of {name} is not known"),
+            what: format!("the address of {name}"),
+        };
+        let mut wait = ExplainedWait::new(context, awaited).about([&node.own]);
         let address = loop {
             break or_wait!(wait, locate(node, context).await);
         };

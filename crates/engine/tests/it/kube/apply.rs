@@ -175,7 +175,8 @@ async fn a_namespace_that_another_user_creates_is_waited_for() {
     assert!(found("configmaps", "default", "b"), "the others need not wait");
 
     let tell = |reason: &str| {
-        assert_eq!(reason, "Secret later/a: the namespace later does not exist");
+        let waited = "waiting for the add-on: Secret later/a: the namespace later does not exist";
+        assert_eq!(reason, waited);
         let namespace = serde_json::json!({"metadata": {"name": "later"}});
         cluster.store.create("namespaces", namespace).unwrap();
     };
@@ -325,7 +326,7 @@ async fn an_unknown_field_of_a_custom_resource_is_waited_for() {
         panic!("{error:?}")
     };
     assert_eq!(why, ".spec.boks: field not declared in schema");
-    let waited = format!("Shelf shop/first: {why}");
+    let waited = format!("waiting for the add-on: Shelf shop/first: {why}");
     assert!(reasons.lock().unwrap().contains(&waited));
     assert!(!wait.has_timed_out());
 

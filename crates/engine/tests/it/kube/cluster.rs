@@ -106,7 +106,7 @@ impl Cluster {
     /// A wait with this timeout, in minutes of the simulated time of the cluster.
     pub(crate) fn wait(&self, minutes: u64) -> Wait<'static> {
         let deadline = self.clock.deadline(Duration::from_mins(minutes));
-        Wait::new(self.clock, deadline).pausing(Duration::from_secs(2))
+        Wait::new(self.clock, deadline, "the add-on").pausing(Duration::from_secs(2))
     }
 }
 

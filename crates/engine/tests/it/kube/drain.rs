@@ -62,7 +62,7 @@ async fn only_pods_that_can_run_elsewhere_must_leave() {
 }
 
 #[tokio::test]
-async fn a_cordon_is_marked_and_a_node_that_changed_is_left_alone() {
+async fn a_cordon_is_marked_and_a_node_that_changed_is_not_uncordoned() {
     let cluster = Cluster::start_ready(&["worker-1"]).await;
     let admin = cluster.admin();
     assert_eq!(admin.node_cordon("worker-2").await.unwrap(), None);

@@ -43,14 +43,14 @@ async fn the_view_has_nodes_and_components() {
     let mut proxy = super::cluster::flannel();
     proxy["metadata"]["name"] = "kube-proxy".into();
     cluster.store.create("daemonsets.apps", proxy).unwrap();
-    let wanted = Some(Replicas { wanted: 2, ready: 2 });
+    let desired = Some(Replicas { desired: 2, ready: 2 });
     cluster
         .until(|store| {
             let set = store.get("daemonsets.apps", "kube-system", "kube-proxy").unwrap();
             set["status"]["numberReady"] == 2
         })
         .await;
-    assert_eq!(admin.view().await.unwrap().kube_proxy, wanted);
+    assert_eq!(admin.view().await.unwrap().kube_proxy, desired);
 }
 
 #[tokio::test]

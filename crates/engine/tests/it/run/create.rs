@@ -102,10 +102,10 @@ async fn a_create_task_of_an_earlier_run_is_waited_for() {
     let rig = Rig::start("9.2");
     let own = own("cp-1", 300);
     rig.inject_task_fault("qmcreate", FaultAction::Delay(Duration::from_mins(1)));
-    let Action::CreateVm(wanted) = create(&own) else { unreachable!() };
-    let request = qemu::create(&own.vm, wanted.pool.as_ref(), &wanted.options);
+    let Action::CreateVm(desired) = create(&own) else { unreachable!() };
+    let request = qemu::create(&own.vm, desired.pool.as_ref(), &desired.options);
     let running = rig.context(super::rig::TALMOX).pve.start(&request).await.unwrap();
-    let resumed = CreateVm { running: Some(running.upid.clone()), ..wanted };
+    let resumed = CreateVm { running: Some(running.upid.clone()), ..desired };
     let ran = rig.run(&[step("create", Action::CreateVm(resumed), &[])]).await;
     assert_eq!(ran.results(), ["create already"]);
     let creates =

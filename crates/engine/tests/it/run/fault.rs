@@ -80,7 +80,7 @@ async fn tags_that_proxmox_rejects_during_a_run_are_omitted() {
 #[tokio::test]
 async fn held_vm_locks_are_waited_for() {
     survives(|rig| {
-        rig.inject_fault("POST", &format!("{QEMU}/300/status/start"), FaultAction::LostLock)
+        rig.inject_fault("POST", &format!("{QEMU}/300/status/start"), FaultAction::LostLock);
     })
     .await;
     survives(|rig| rig.inject_fault("PUT", &format!("{QEMU}/300/config"), FaultAction::LostLock))

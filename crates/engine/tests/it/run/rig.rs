@@ -157,6 +157,7 @@ pub(super) async fn run_until_event(
         all
     };
     let (outcome, events) = tokio::join!(running, hearing);
+    common::assert_waits(&events);
     CompletedRun { outcome, events }
 }
 

@@ -126,7 +126,7 @@ async fn a_created_template_is_found_by_the_next_run() {
         assert_eq!(rig.run(&make_it).await.results(), ["template done"]);
         assert!(rig.config(&vm(901)).await.is_template());
         // Users may write text around the line with the template mark.
-        let notes = VmOptions::new().description(&format!("Ours.\n\n{}\n\nKeep it.", mark()));
+        let notes = VmOptions::new().description(&format!("Notes.\n\n{}\n\nKeep it.", mark()));
         let change = VmChange { set: notes, ..VmChange::default() };
         rig.client(ADMIN).send(&qemu::set_config(&vm(901), &change)).await.unwrap();
         assert_eq!(rig.run(&make_it).await.results(), ["template already"]);

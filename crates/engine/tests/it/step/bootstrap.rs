@@ -17,6 +17,13 @@ const OTHER: &str = "10.0.0.12";
 const FOREIGN_UUID: &str = "00000000-0000-4000-8000-000000000001";
 /// A UUID in the form that talmox derives.
 const DERIVED: &str = "2ed6657d-e927-568b-95e1-2665a8aea6a2";
+const STARTING: &str = "waiting for etcd to start on cp-11";
+const PULLING: &str = "etcd is starting: pulling its image";
+
+/// Line of the wait for etcd, with an answer of the node.
+fn line(answer: &str) -> String {
+    format!("{STARTING}: {answer}")
+}
 
 /// Signs of an inventory with one control plane. It does not name any other VM.
 fn signs() -> ClusterSigns {
@@ -87,7 +94,7 @@ async fn etcd_is_bootstrapped_once_when_the_node_is_ready() {
         .await;
     let report = rig.run(bootstrap(&[])).await;
     assert!(matches!(report.result, StepResult::Done), "{:?}", report.result);
-    assert_eq!(report.waits, ["time is not in sync yet", "etcd is starting"]);
+    assert_eq!(report.waits, [line("time is not in sync yet"), STARTING.to_owned()]);
     let again = rig.run(bootstrap(&[])).await;
     assert!(matches!(again.result, StepResult::Already), "{:?}", again.result);
     assert_eq!(node.facts().bootstraps, 1);
@@ -104,7 +111,7 @@ async fn an_earlier_bootstrap_counts_as_done() {
         .await;
     let report = rig.run(bootstrap(&[])).await;
     assert!(matches!(report.result, StepResult::Already), "{:?}", report.result);
-    assert_eq!(report.waits, ["etcd is starting"]);
+    assert_eq!(report.waits, [STARTING]);
     let facts = node.facts().clone();
     assert_eq!((facts.bootstraps, facts.rejections), (0, 1));
 }
@@ -164,7 +171,7 @@ async fn an_accepted_bootstrap_is_not_repeated_while_the_image_is_pulled() {
     });
     let report = rig.run(bootstrap(&[])).await;
     assert!(matches!(report.result, StepResult::Done), "{:?}", report.result);
-    assert_eq!(report.waits, ["etcd is starting", "etcd is starting: pulling its image"]);
+    assert_eq!(report.waits, [STARTING.to_owned(), line(PULLING)]);
     assert_eq!(node.facts().bootstraps, 1);
 }
 
@@ -208,7 +215,7 @@ async fn a_bootstrap_that_an_earlier_run_sent_is_not_repeated() {
     });
     let report = rig.run(bootstrap(&[])).await;
     assert!(matches!(report.result, StepResult::Already), "{:?}", report.result);
-    assert_eq!(report.waits, ["etcd is starting: pulling its image"]);
+    assert_eq!(report.waits, [line(PULLING)]);
     assert_eq!(node.facts().bootstraps, 0);
 }
 
@@ -239,7 +246,7 @@ async fn an_etcd_that_runs_without_answering_is_never_bootstrapped() {
         .await;
     let report = rig.run(bootstrap(&[])).await;
     let failure = report.failure();
-    assert_eq!(failure, "etcd does not come up on cp-11 in time: etcd is starting");
+    assert_eq!(failure, "etcd does not come up on cp-11 in time: etcd does not answer yet");
     assert_eq!(node.facts().bootstraps, 0);
 }
 
@@ -260,7 +267,7 @@ async fn existing_data_is_waited_for_and_not_bootstrapped() {
     });
     let report = rig.run(bootstrap(&[])).await;
     assert!(matches!(report.result, StepResult::Already), "{:?}", report.result);
-    assert_eq!(report.waits, ["etcd has data and does not run yet"]);
+    assert_eq!(report.waits, [line("etcd has data and does not run yet")]);
     assert_eq!(node.facts().bootstraps, 0);
 }
 
@@ -294,7 +301,7 @@ async fn a_node_that_answers_without_data_does_not_prevent_a_bootstrap() {
 }
 
 #[tokio::test]
-async fn another_machine_at_the_address_is_no_evidence() {
+async fn another_machine_at_the_address_is_not_evidence() {
     for is_configured in [true, false] {
         let mut rig = Rig::with_proxmox("");
         let first = rig.node(FIRST, |facts| facts.is_configured = true).await;

@@ -49,9 +49,9 @@ async fn a_foreign_machine_gets_no_config() {
 async fn every_identifier_of_a_machine_must_match() {
     let mut rig = Rig::new();
     let node = rig.node(ADDRESS, |_| {}).await;
-    let wanted = apply_config(ADDRESS).node.expected;
-    let other_mac = Expected { macs: vec!["02:00:00:00:00:99".to_owned()], ..wanted.clone() };
-    let other_instance = Expected { instance_id: Some("xyz".to_owned()), ..wanted };
+    let desired = apply_config(ADDRESS).node.expected;
+    let other_mac = Expected { macs: vec!["02:00:00:00:00:99".to_owned()], ..desired.clone() };
+    let other_instance = Expected { instance_id: Some("xyz".to_owned()), ..desired };
     for (expected, words) in [
         (other_mac, "it has no network card 02:00:00:00:00:99"),
         (other_instance, "its instance id is abc, not xyz"),
@@ -79,7 +79,7 @@ async fn another_machine_of_the_cluster_gets_no_config() {
 }
 
 #[tokio::test]
-async fn a_node_of_another_cluster_is_left_alone() {
+async fn a_node_of_another_cluster_is_not_changed() {
     let mut rig = Rig::new();
     let mut randomness = SystemRandomness::new();
     let key = PrivateKey::generate(KeyKind::EcdsaP256, &mut randomness);
@@ -163,7 +163,7 @@ async fn another_version_is_noted() {
 
 #[tokio::test]
 async fn a_clone_of_another_minor_version_gets_no_config() {
-    for (hides_version, wanted, runs) in [
+    for (hides_version, desired, runs) in [
         (false, "v1.12.0", Some("v1.11.2")),
         (true, "v1.13.6", Some("older than v1.13")),
         // These machines get the config: one with another patch version, and one that does not report its version and may
@@ -174,17 +174,17 @@ async fn a_clone_of_another_minor_version_gets_no_config() {
         let mut rig = Rig::new();
         let node = rig.node(ADDRESS, |facts| facts.hides_version = hides_version).await;
         let template = Some("golden".to_owned());
-        let talos_version = wanted.to_owned();
+        let talos_version = desired.to_owned();
         let step = ApplyConfig { talos_version, template, ..apply_config(ADDRESS) };
         let report = rig.run(Action::ApplyConfig(step)).await;
         let Some(runs) = runs else {
-            assert!(matches!(report.result, StepResult::Done), "{wanted}: {:?}", report.result);
+            assert!(matches!(report.result, StepResult::Done), "{desired}: {:?}", report.result);
             continue;
         };
         assert_eq!(
             report.failure(),
             format!(
-                "cp-11 runs Talos {runs}, and its config is for {wanted}: nothing was sent to it"
+                "cp-11 runs Talos {runs}, and its config is for {desired}: nothing was sent to it"
             )
         );
         assert!(

@@ -84,12 +84,12 @@ async fn a_node_of_a_cluster_with_a_network_has_joined_when_it_is_ready() {
         let (node, deadline) = (talos_node(ADDRESS), Duration::from_mins(2));
         Action::AwaitMember(AwaitMember { node, shape: None, awaits_ready: true, deadline })
     };
-    let told = rig.run(join()).await;
-    let failure = told.failure();
+    let ended = rig.run(join()).await;
+    let failure = ended.failure();
     assert!(failure.starts_with("cp-11 does not become ready in time: "), "{failure}");
     cluster.store.create("daemonsets.apps", flannel()).unwrap();
-    let told = rig.run(join()).await;
-    assert!(matches!(told.result, StepResult::Already), "{:?}", told.result);
+    let ended = rig.run(join()).await;
+    assert!(matches!(ended.result, StepResult::Already), "{:?}", ended.result);
     assert!(is_ready(&cluster.store.get("nodes", "", "cp-11").unwrap()));
 }
 
@@ -151,7 +151,7 @@ async fn without_a_network_nodes_must_only_be_registered() {
     assert!(report.notes[0].contains("Not checked: all nodes are ready; "), "{}", report.notes[0]);
     let report = rig.run(health(HealthGoal::Ready)).await;
     let failure = report.failure();
-    assert!(failure.contains("all nodes are ready: cp-11 is not ready"), "{failure}");
+    assert!(failure.contains(" of 16 checks: node readiness (cp-11 is not ready: "), "{failure}");
     assert!(failure.contains("cni plugin not initialized"), "{failure}");
     let StepResult::Failed(error) = &report.result else { panic!("{failure}") };
     let hint = error.hint.as_deref().unwrap_or_default();

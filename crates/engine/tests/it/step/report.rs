@@ -110,7 +110,7 @@ async fn a_report_does_not_wait_for_an_etcd_that_is_down() {
     let is_unanswered = match &observed.nodes["cp-11"] {
         TalosSeen::OwnNode(node) => matches!(
             &node.etcd,
-            EtcdSeen::Ill { reason, .. } if reason.contains("was not answered in time")
+            EtcdSeen::Unhealthy { reason, .. } if reason.contains("was not answered in time")
         ),
         TalosSeen::Mute(what) => what == LATE,
         _ => false,

@@ -209,8 +209,12 @@ impl Rig {
         };
         let (events, mut heard) = Events::channel(self.clock);
         let mut outcome = execute(&plan, &context, &Cancel::default(), &events).await;
-        let (mut waits, mut notes) = (vec![], vec![]);
+        let (mut all, mut waits, mut notes) = (vec![], vec![], vec![]);
         while let Ok(event) = heard.try_recv() {
+            all.push(event);
+        }
+        common::assert_waits(&all);
+        for event in all {
             match event.what {
                 Event::StepWaits { reason, .. } => waits.push(reason),
                 Event::StepNote { text, .. } => notes.push(text),

@@ -72,8 +72,8 @@ async fn the_status_has_answers_and_names_missing_ones() {
             ..ObservedCluster::default()
         })
     };
-    let (status, trouble) = gather("home", &subjects, &sources, observed).await;
-    assert_eq!(trouble, None);
+    let (status, problem) = gather("home", &subjects, &sources, observed).await;
+    assert_eq!(problem, None);
 
     assert_eq!(status.kubernetes, Known::Is("v1.32.4".to_owned()));
     assert_eq!(status.authorities.len(), 4);
@@ -84,7 +84,7 @@ async fn the_status_has_answers_and_names_missing_ones() {
     assert_eq!(talos.troubles, Vec::<String>::new());
     assert!(first.kubernetes.as_ref().unwrap().get().unwrap().ready);
     assert!(first.etcd.as_ref().unwrap().get().unwrap().leader);
-    assert_eq!(first.drift, ["reboot vm cp-11: memory"]);
+    assert_eq!(first.drift, ["vm memory 1 MiB → 2 MiB (needs a restart)"]);
     // There is no Proxmox in this test.
     let VmState::Unknown(why) = &first.vm else { panic!("{:?}", first.vm) };
     assert!(why.contains("was not sent"), "{why}");
@@ -120,11 +120,11 @@ async fn a_proxmox_that_never_answers_is_reported_within_seconds() {
     let clock = Clock::real();
     let began = clock.moment();
     let observed = std::future::pending::<Result<ObservedCluster, String>>();
-    let (status, trouble) = gather("home", &subjects, &sources, observed).await;
+    let (status, problem) = gather("home", &subjects, &sources, observed).await;
     let took = clock.moment().since(began);
     assert!(took < Duration::from_secs(5), "{took:?}");
     let why = "no answer within 4 s";
-    assert_eq!(trouble, Some(format!("the state of Proxmox was not observed: {why}")));
+    assert_eq!(problem, Some(format!("the state of Proxmox was not observed: {why}")));
     assert_eq!(status.unreachable[0].part, Part::Proxmox);
     assert_eq!(status.unreachable[0].reason, why);
     assert_eq!(status.nodes[0].vm, VmState::Unknown(why.to_owned()));

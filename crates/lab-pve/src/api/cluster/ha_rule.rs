@@ -121,9 +121,10 @@ fn required(kind: &str) -> &'static [&'static str] {
 
 /// Rejects options that only the other type of rule has.
 fn check_options(call: &Call, kind: &str) -> Result<(), ApiError> {
-    let ours = ["type", "rule", "digest", "delete"];
+    let common = ["type", "rule", "digest", "delete"];
     let names = call.params.iter().map(|(name, _)| name);
-    let other = names.filter(|name| !ours.contains(name)).find(|name| !known(kind).contains(name));
+    let other =
+        names.filter(|name| !common.contains(name)).find(|name| !known(kind).contains(name));
     match other {
         Some(name) => Err(ApiError::failed(format!("unexpected property '{name}'"))),
         None => Ok(()),

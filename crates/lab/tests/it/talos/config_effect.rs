@@ -193,7 +193,7 @@ fn addresses_of_the_drive_and_of_the_config_are_combined() {
         let text = node.yaml().expose();
         assert!(text.contains("10.0.0.11") && !text.contains("10.0.0.78"), "{text}");
         // The node answers on the second address as well.
-        assert!(matches!(bed.probe(78).await, Verdict::Ours));
+        assert!(matches!(bed.probe(78).await, Verdict::OwnNode));
     });
     bed.stop(11);
     let form = "Content-Type: application/x-www-form-urlencoded\r\n";

@@ -15,8 +15,10 @@ async fn until_unreachable(bed: &TestBed, number: u8) {
 }
 
 async fn until_reachable(bed: &TestBed, number: u8) {
-    until("an answer", || async { matches!(bed.probe(number).await, Verdict::Ours).then_some(()) })
-        .await;
+    until("an answer", || async {
+        matches!(bed.probe(number).await, Verdict::OwnNode).then_some(())
+    })
+    .await;
 }
 
 #[test]
@@ -61,7 +63,7 @@ fn a_machine_renews_a_certificate_that_expired_while_suspended() {
         // Nothing renews the certificate of the client.
         until("the client certificate to expire", || async {
             let verdict = bed.probe_as(11, &brief).await;
-            matches!(verdict, Verdict::Expired { whose: Whose::Ours, .. }).then_some(())
+            matches!(verdict, Verdict::Expired { whose: Whose::Client, .. }).then_some(())
         })
         .await;
     });

@@ -209,8 +209,10 @@ fn impostors_answer_on_the_addresses_of_nodes() {
             }
         });
         assert_ne!(other.await, "01234567-89ab-4def-8123-45678900000b");
-        until("the node", || async { matches!(bed.probe(11).await, Verdict::Ours).then_some(()) })
-            .await;
+        until("the node", || async {
+            matches!(bed.probe(11).await, Verdict::OwnNode).then_some(())
+        })
+        .await;
     });
     bed.lab.stop();
 }

@@ -11,7 +11,8 @@ use super::test_bed::TestBed;
 /// State of the port for a client that connects and waits for the first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Port {
-    Refused,
+    /// No process listens on the port.
+    Unused,
     /// The connection is accepted, and closed without data.
     Closed,
     /// The server waits until the client sends data first, as TLS servers do.
@@ -19,7 +20,7 @@ enum Port {
 }
 
 fn port_state(at: SocketAddr) -> Port {
-    let Ok(mut socket) = TcpStream::connect(at) else { return Port::Refused };
+    let Ok(mut socket) = TcpStream::connect(at) else { return Port::Unused };
     socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
     match socket.read(&mut [0]) {
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
@@ -69,7 +70,7 @@ fn states_during_switch(version: &str) -> Vec<Port> {
 #[test]
 fn the_switch_to_mtls_refuses_connections_in_1_12_and_closes_them_in_1_13() {
     let old = states_during_switch("v1.12.7");
-    assert_eq!(old, [Port::Refused, Port::Open, Port::Refused, Port::Open]);
+    assert_eq!(old, [Port::Unused, Port::Open, Port::Unused, Port::Open]);
     let new = states_during_switch("v1.13.6");
     assert!(new[2..].contains(&Port::Closed), "{new:?}");
 }

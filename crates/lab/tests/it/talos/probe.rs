@@ -24,11 +24,11 @@ fn the_probe_distinguishes_nodes() {
         .await;
         bed.configure(11, true).await;
         let verdict = bed.probe(11).await;
-        assert!(matches!(verdict, Verdict::Ours), "{verdict:?}");
+        assert!(matches!(verdict, Verdict::OwnNode), "{verdict:?}");
         let verdict = bed.probe_from(&new_bundle(), 11).await;
         assert!(matches!(verdict, Verdict::OtherAuthority), "{verdict:?}");
         let verdict = bed.probe_late(11).await;
-        let ended = matches!(verdict, Verdict::Expired { whose: Whose::Ours, .. });
+        let ended = matches!(verdict, Verdict::Expired { whose: Whose::Client, .. });
         assert!(ended, "{verdict:?}");
     });
     bed.stop(11);
@@ -72,7 +72,7 @@ fn a_node_issues_its_certificate_by_its_own_clock() {
         assert!(is_ahead, "{ahead:?}");
         verdict_after_apply(&bed, 13).await;
         until("a certificate with the right time", || async {
-            matches!(bed.probe(13).await, Verdict::Ours).then_some(())
+            matches!(bed.probe(13).await, Verdict::OwnNode).then_some(())
         })
         .await;
     });

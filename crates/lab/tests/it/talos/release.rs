@@ -79,7 +79,7 @@ fn check_release(minor: u32, version: &str) {
             {
                 Ok(_) => assert!(since <= minor, "{version} took {what}"),
                 Err(TalosError::No { message, .. }) => {
-                    assert!(since > minor, "{version} refused {what}: {message}");
+                    assert!(since > minor, "{version} rejected {what}: {message}");
                     assert!(message.contains(rejection), "{version}: {what}: {message}");
                 }
                 Err(other) => panic!("{version}: {what}: {other:?}"),

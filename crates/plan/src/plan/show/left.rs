@@ -18,7 +18,19 @@ pub fn left(plan: &Plan) -> Vec<String> {
     lines
 }
 
+/// Every change that no step of this plan makes, also those that the limits of the run or `ignore:` exclude: the change, and
+/// the reason.
+pub(crate) fn open_changes(plan: &Plan) -> Vec<(String, String)> {
+    let open = merged(plan.open_changes());
+    open.iter().map(|change| (title(change), reason(change))).collect()
+}
+
 fn line(change: &Change) -> String {
+    format!("{}: {}", title(change), reason(change))
+}
+
+/// The object of a change with the changed fields and the effect.
+fn title(change: &Change) -> String {
     let (object, class) = (&change.object, change.class);
     let fields: Vec<&str> = change.fields.iter().map(|field| field.path.as_str()).collect();
     // The fields of an object that is created or deleted as a whole do not describe the change.
@@ -28,7 +40,7 @@ fn line(change: &Change) -> String {
     } else {
         format!(" {}", fields.join(", "))
     };
-    format!("{object}{fields} ({}): {}", Effect::of(change).as_str(), reason(change))
+    format!("{object}{fields} ({})", Effect::of(change).as_str())
 }
 
 fn reason(change: &Change) -> String {

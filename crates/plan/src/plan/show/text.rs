@@ -50,7 +50,7 @@ fn resets(plan: &Plan) -> String {
 
 /// The findings as text. Findings that differ only in their subject are shown as one.
 pub fn findings(plan: &Plan) -> String {
-    alike(plan).iter().map(|findings| told(findings)).collect()
+    alike(plan).iter().map(|findings| finding_text(findings)).collect()
 }
 
 /// The number of errors and the number of warnings that [`findings`] shows.
@@ -146,7 +146,7 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("{INDENT}{line}\n")).collect()
 }
 
-fn told(alike: &[&Finding]) -> String {
+fn finding_text(alike: &[&Finding]) -> String {
     let Finding { severity, code, message, hint, .. } = alike[0];
     let subjects: Vec<&str> = alike.iter().map(|finding| finding.subject.as_str()).collect();
     let subject = subjects.join(", ");
@@ -198,14 +198,24 @@ fn sum(plan: &Plan) -> String {
         .filter(|(count, _)| *count > 0)
         .map(|(count, words)| format!("{count} {words}"))
         .collect();
-    let mut out = match (counts.is_empty(), plan.steps.len()) {
-        (true, 0) => format!("{}: nothing to change\n", plan.cluster),
-        (true, steps) => format!("{}: {}\n", plan.cluster, in_steps(steps)),
-        (false, 0) => format!("{}: {}\n", plan.cluster, counts.join(", ")),
-        (false, steps) => format!("{}: {}, {}\n", plan.cluster, counts.join(", "), in_steps(steps)),
+    let work = match (counts.is_empty(), plan.steps.len()) {
+        (true, 0) => "nothing to change".to_owned(),
+        (true, steps) => in_steps(steps),
+        (false, 0) => counts.join(", "),
+        (false, steps) => format!("{}, {}", counts.join(", "), in_steps(steps)),
     };
-    out.push_str(&sum_of_left(plan));
-    out
+    format!("{}: {work}{}\n{}", plan.cluster, blocked(plan), sum_of_left(plan))
+}
+
+/// The number of errors that prevent the whole run, so that the last line does not announce steps that no run makes.
+fn blocked(plan: &Plan) -> String {
+    let is_blocking =
+        |finding: &Finding| finding.severity == Severity::Error && !finding.blocks_only_its_node;
+    match alike(plan).iter().filter(|findings| is_blocking(findings[0])).count() {
+        0 => String::new(),
+        1 => ", blocked by 1 error".to_owned(),
+        errors => format!(", blocked by {errors} errors"),
+    }
 }
 
 fn in_steps(steps: usize) -> String {

@@ -5,6 +5,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::StepKind;
+use super::burden::Burden;
+use super::node_effect::NodeEffect;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 use crate::desired::{AddonNamespace, AddonSource};
 
 /// Applies the manifests of an add-on, and waits until its workloads run.
@@ -24,6 +29,17 @@ pub struct ApplyAddon {
 
 impl StepKind for ApplyAddon {
     const KIND: &'static str = "apply-addon";
+    const PART: Option<Part> = Some(Part::Addons);
+    const PHASE: RunPhase = RunPhase::Change;
+    const NODE_EFFECT: NodeEffect = NodeEffect::None;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        vec![]
+    }
+
+    fn burden(&self) -> Burden {
+        Burden::default()
+    }
 
     fn deadline(&self) -> Duration {
         self.deadline

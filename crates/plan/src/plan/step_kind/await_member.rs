@@ -5,6 +5,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::StepKind;
+use super::burden::Burden;
+use super::node_effect::NodeEffect;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 use super::talos_node::TalosNode;
 use crate::desired::ExpectedNetwork;
 
@@ -25,6 +30,17 @@ pub struct AwaitMember {
 
 impl StepKind for AwaitMember {
     const KIND: &'static str = "await-member";
+    const PART: Option<Part> = Some(Part::Configs);
+    const PHASE: RunPhase = RunPhase::Change;
+    const NODE_EFFECT: NodeEffect = NodeEffect::None;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        vec![]
+    }
+
+    fn burden(&self) -> Burden {
+        Burden::default()
+    }
 
     fn deadline(&self) -> Duration {
         self.deadline

@@ -6,6 +6,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::StepKind;
+use super::burden::Burden;
+use super::node_effect::NodeEffect;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 
 /// Waits until the shared address answers. If no holder of the address is certain, a timeout is reported and is not an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +24,17 @@ pub struct AwaitVip {
 
 impl StepKind for AwaitVip {
     const KIND: &'static str = "await-vip";
+    const PART: Option<Part> = None;
+    const PHASE: RunPhase = RunPhase::End;
+    const NODE_EFFECT: NodeEffect = NodeEffect::None;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        vec![]
+    }
+
+    fn burden(&self) -> Burden {
+        Burden::default()
+    }
 
     fn deadline(&self) -> Duration {
         self.deadline

@@ -8,6 +8,10 @@ use talmox_pve_types::id::VmId;
 
 use super::StepKind;
 use super::burden::Burden;
+use super::node_effect::NodeEffect;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 use super::talos_node::TalosNode;
 use crate::ownership::ClusterMark;
 
@@ -26,6 +30,13 @@ pub struct BootstrapEtcd {
 
 impl StepKind for BootstrapEtcd {
     const KIND: &'static str = "bootstrap-etcd";
+    const PART: Option<Part> = Some(Part::Configs);
+    const PHASE: RunPhase = RunPhase::Change;
+    const NODE_EFFECT: NodeEffect = NodeEffect::None;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        vec![]
+    }
 
     fn burden(&self) -> Burden {
         Burden { quorum: true, ..Burden::default() }

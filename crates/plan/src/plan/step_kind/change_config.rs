@@ -5,6 +5,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::StepKind;
+use super::burden::Burden;
+use super::node_effect::NodeEffect;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 use super::talos_node::TalosNode;
 use crate::desired::{Contact, ExpectedNetwork};
 use crate::plan::planned_secret::PlannedSecret;
@@ -45,6 +50,20 @@ pub enum ConfigMode {
 
 impl StepKind for ChangeConfig {
     const KIND: &'static str = "change-config";
+    const PART: Option<Part> = Some(Part::Configs);
+    const PHASE: RunPhase = RunPhase::Change;
+    const NODE_EFFECT: NodeEffect = NodeEffect::None;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        match self.contact {
+            Contact::AskAgent => vec![Privilege::QueryAgent(&self.node.own)],
+            Contact::At(_) => vec![],
+        }
+    }
+
+    fn burden(&self) -> Burden {
+        Burden::default()
+    }
 
     fn deadline(&self) -> Duration {
         self.deadline

@@ -8,7 +8,11 @@ use talmox_pve_types::id::PoolId;
 
 use super::StepKind;
 use super::burden::Burden;
+use super::node_effect::NodeEffect;
 use super::own_vm::OwnVm;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 
 /// Changes the options of an existing VM in one request. The request contains the digest of the config that was just read, so
 /// Proxmox rejects it if the config has changed since. On a running VM, some options take effect only with the next start.
@@ -29,6 +33,13 @@ pub struct ChangeVm {
 
 impl StepKind for ChangeVm {
     const KIND: &'static str = "change-vm";
+    const PART: Option<Part> = Some(Part::Vms);
+    const PHASE: RunPhase = RunPhase::Change;
+    const NODE_EFFECT: NodeEffect = NodeEffect::None;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        vec![Privilege::UseDevices(&self.set)]
+    }
 
     fn burden(&self) -> Burden {
         Burden::on(&self.own.vm.node, [])

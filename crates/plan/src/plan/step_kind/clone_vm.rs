@@ -8,7 +8,11 @@ use talmox_pve_types::id::Upid;
 
 use super::StepKind;
 use super::burden::Burden;
+use super::node_effect::NodeEffect;
 use super::own_vm::OwnVm;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 
 /// Clones a template. The marker of the new VM has the stage `clone`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +28,20 @@ pub struct CloneVm {
 
 impl StepKind for CloneVm {
     const KIND: &'static str = "clone-vm";
+    const PART: Option<Part> = Some(Part::Vms);
+    const PHASE: RunPhase = RunPhase::Change;
+    const NODE_EFFECT: NodeEffect = NodeEffect::Creates;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        let (vmid, pool) = (self.own.vm.vmid, self.clone.pool.as_ref());
+        let template = self.template.vmid;
+        let mut privileges = vec![
+            Privilege::CreateVm { vmid, pool },
+            Privilege::CloneTemplate { template, vmid, pool },
+        ];
+        privileges.extend(self.clone.storage.as_ref().map(Privilege::AllocateSpace));
+        privileges
+    }
 
     fn burden(&self) -> Burden {
         Burden::on(&self.own.vm.node, self.clone.storage.clone())

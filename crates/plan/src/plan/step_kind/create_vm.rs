@@ -9,7 +9,11 @@ use talmox_pve_types::property::Drive;
 
 use super::StepKind;
 use super::burden::Burden;
+use super::node_effect::NodeEffect;
 use super::own_vm::OwnVm;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 
 /// Creates a VM. The marker of the new VM has the stage `create`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +30,14 @@ pub struct CreateVm {
 
 impl StepKind for CreateVm {
     const KIND: &'static str = "create-vm";
+    const PART: Option<Part> = Some(Part::Vms);
+    const PHASE: RunPhase = RunPhase::Change;
+    const NODE_EFFECT: NodeEffect = NodeEffect::Creates;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        let (vmid, pool) = (self.own.vm.vmid, self.pool.as_ref());
+        vec![Privilege::CreateVm { vmid, pool }, Privilege::UseDevices(&self.options)]
+    }
 
     fn burden(&self) -> Burden {
         Burden::on(&self.own.vm.node, self.storages())

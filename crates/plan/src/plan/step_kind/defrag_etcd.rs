@@ -5,6 +5,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::StepKind;
+use super::burden::Burden;
+use super::node_effect::NodeEffect;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 use super::talos_node::TalosNode;
 
 /// Defragments the database of the etcd member on a control plane, and waits until the member answers again. The member does
@@ -18,6 +23,17 @@ pub struct DefragEtcd {
 
 impl StepKind for DefragEtcd {
     const KIND: &'static str = "defrag-etcd";
+    const PART: Option<Part> = Some(Part::Configs);
+    const PHASE: RunPhase = RunPhase::Change;
+    const NODE_EFFECT: NodeEffect = NodeEffect::None;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        vec![]
+    }
+
+    fn burden(&self) -> Burden {
+        Burden::default()
+    }
 
     fn deadline(&self) -> Duration {
         self.deadline

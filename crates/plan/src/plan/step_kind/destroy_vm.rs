@@ -6,7 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::StepKind;
 use super::burden::Burden;
+use super::node_effect::NodeEffect;
 use super::own_vm::OwnVm;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 
 /// Destroys a stopped VM and its volumes. Another VM that has the same vmid is not destroyed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +22,13 @@ pub struct DestroyVm {
 
 impl StepKind for DestroyVm {
     const KIND: &'static str = "destroy-vm";
+    const PART: Option<Part> = Some(Part::Vms);
+    const PHASE: RunPhase = RunPhase::Change;
+    const NODE_EFFECT: NodeEffect = NodeEffect::Destroys;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        vec![Privilege::OnExistingVm(&self.own, "VM.Allocate")]
+    }
 
     fn burden(&self) -> Burden {
         Burden::on(&self.own.vm.node, [])

@@ -7,7 +7,11 @@ use talmox_pve_types::id::DiskSlot;
 
 use super::StepKind;
 use super::burden::Burden;
+use super::node_effect::NodeEffect;
 use super::own_vm::OwnVm;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 
 /// Detaches the cidata volume from the VM of a running node, and destroys the volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +26,13 @@ pub struct DetachCidata {
 
 impl StepKind for DetachCidata {
     const KIND: &'static str = "detach-cidata";
+    const PART: Option<Part> = Some(Part::Vms);
+    const PHASE: RunPhase = RunPhase::Change;
+    const NODE_EFFECT: NodeEffect = NodeEffect::None;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        vec![]
+    }
 
     fn burden(&self) -> Burden {
         Burden::on(&self.own.vm.node, [])

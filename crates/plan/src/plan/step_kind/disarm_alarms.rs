@@ -5,6 +5,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::StepKind;
+use super::burden::Burden;
+use super::node_effect::NodeEffect;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 use super::talos_node::TalosNode;
 
 /// Clears the alarms of all etcd members, through the first control plane that answers.
@@ -18,6 +23,17 @@ pub struct DisarmAlarms {
 
 impl StepKind for DisarmAlarms {
     const KIND: &'static str = "disarm-alarms";
+    const PART: Option<Part> = Some(Part::Configs);
+    const PHASE: RunPhase = RunPhase::Change;
+    const NODE_EFFECT: NodeEffect = NodeEffect::None;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        vec![]
+    }
+
+    fn burden(&self) -> Burden {
+        Burden::default()
+    }
 
     fn deadline(&self) -> Duration {
         self.deadline

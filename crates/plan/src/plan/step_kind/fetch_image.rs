@@ -8,6 +8,10 @@ use talmox_pve_types::id::{NodeName, VolumeId};
 
 use super::StepKind;
 use super::burden::Burden;
+use super::node_effect::NodeEffect;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 
 /// Fetches an image to a storage, with the content type `import`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +37,16 @@ pub struct FetchImage {
 
 impl StepKind for FetchImage {
     const KIND: &'static str = "fetch-image";
+    const PART: Option<Part> = Some(Part::Images);
+    const PHASE: RunPhase = RunPhase::Preparation;
+    const NODE_EFFECT: NodeEffect = NodeEffect::None;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        if self.is_present {
+            return vec![];
+        }
+        vec![Privilege::WriteImages(self.volume.storage())]
+    }
 
     fn burden(&self) -> Burden {
         Burden::on(&self.host, [self.volume.storage().clone()])

@@ -4,10 +4,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use talmox_pve_types::config::VmOptions;
+use talmox_pve_types::property::Drive;
 
 use super::StepKind;
 use super::burden::Burden;
+use super::node_effect::NodeEffect;
 use super::own_vm::OwnVm;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 
 /// Sets the options that create or clone could not set, and the stage `made`, in one request. The request contains the digest
 /// of the config that was just read, so Proxmox rejects it if the config has changed since.
@@ -26,6 +31,19 @@ pub struct FinishVm {
 
 impl StepKind for FinishVm {
     const KIND: &'static str = "finish-vm";
+    const PART: Option<Part> = Some(Part::Vms);
+    const PHASE: RunPhase = RunPhase::Change;
+    const NODE_EFFECT: NodeEffect = NodeEffect::Creates;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        let mut privileges =
+            vec![Privilege::UseDevices(&self.set), Privilege::OnVm(&self.own, "VM.Config.Options")];
+        if self.set.get("ide2").is_some_and(|value| Drive::parse(value).is_cloudinit()) {
+            privileges.push(Privilege::OnVm(&self.own, "VM.Config.CDROM"));
+            privileges.push(Privilege::OnVm(&self.own, "VM.Config.Cloudinit"));
+        }
+        privileges
+    }
 
     fn burden(&self) -> Burden {
         Burden::on(&self.own.vm.node, [])

@@ -9,6 +9,10 @@ use talmox_pve_types::id::PoolId;
 
 use super::StepKind;
 use super::burden::Burden;
+use super::node_effect::NodeEffect;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 
 /// Creates a template that contains Talos, without a machine config and without an identity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +27,14 @@ pub struct MakeTemplate {
 
 impl StepKind for MakeTemplate {
     const KIND: &'static str = "make-template";
+    const PART: Option<Part> = Some(Part::Images);
+    const PHASE: RunPhase = RunPhase::Change;
+    const NODE_EFFECT: NodeEffect = NodeEffect::None;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        let (vmid, pool) = (self.vm.vmid, self.pool.as_ref());
+        vec![Privilege::CreateVm { vmid, pool }, Privilege::UseDevices(&self.options)]
+    }
 
     fn burden(&self) -> Burden {
         Burden::on(&self.vm.node, [])

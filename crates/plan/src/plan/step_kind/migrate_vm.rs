@@ -7,7 +7,11 @@ use talmox_pve_types::id::NodeName;
 
 use super::StepKind;
 use super::burden::Burden;
+use super::node_effect::NodeEffect;
 use super::own_vm::OwnVm;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 
 /// Moves a VM to another host. Later steps find the VM by its vmid, on any host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +27,13 @@ pub struct MigrateVm {
 
 impl StepKind for MigrateVm {
     const KIND: &'static str = "migrate-vm";
+    const PART: Option<Part> = Some(Part::Vms);
+    const PHASE: RunPhase = RunPhase::Change;
+    const NODE_EFFECT: NodeEffect = NodeEffect::None;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        vec![]
+    }
 
     fn burden(&self) -> Burden {
         Burden::on(&self.own.vm.node, [])

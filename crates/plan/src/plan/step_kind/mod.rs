@@ -1,4 +1,5 @@
-//! Kinds of steps. The file of a kind contains its data, its name in JSON, its load and its deadline.
+//! Kinds of steps. The file of a kind contains its data, its name in JSON, its effects, its privileges, its load and its
+//! deadline.
 //!
 //! The data contains everything that a step needs: ids, addresses, hosts and texts. Secrets have a type that does not show
 //! them. The code that runs a step is in the engine, in a file of the same name, because planning does no I/O.
@@ -28,14 +29,18 @@ mod fetch_image;
 mod finish_vm;
 mod make_template;
 mod migrate_vm;
+mod node_effect;
 mod own_vm;
+mod part;
 mod post_schematic;
+mod privilege;
 mod reboot_node;
 mod remove_member;
 mod reset_node;
 mod resize_disk;
 mod restart_kubelet;
 mod restore_marker;
+mod run_phase;
 mod scrub_cidata;
 mod shutdown_node;
 mod start_vm;
@@ -59,20 +64,31 @@ pub use burden::Burden;
 pub use change_config::ConfigMode;
 pub use drain_node::CORDONED;
 pub use fetch_image::FetchWay;
+pub use node_effect::NodeEffect;
 pub use own_vm::OwnVm;
+pub use part::Part;
+pub use privilege::Privilege;
+pub use run_phase::RunPhase;
 pub use scrub_cidata::SCRUBBED;
 pub use talos_node::TalosNode;
 pub use write_client_files::{Meanwhile, SharedAddress};
 
 /// A kind of step. A type that implements this trait is the data of a step of that kind.
+///
+/// No item has a default, so that a new kind must state each property itself.
 pub trait StepKind: Serialize + DeserializeOwned {
     /// The name of the kind in JSON.
     const KIND: &'static str;
+    /// The part of the cluster that the step changes. None for a step that only waits or writes local files.
+    const PART: Option<Part>;
+    const PHASE: RunPhase;
+    const NODE_EFFECT: NodeEffect;
+
+    /// The privileges of Proxmox that the token needs for the step.
+    fn privileges(&self) -> Vec<Privilege<'_>>;
 
     /// The load of the step while it runs.
-    fn burden(&self) -> Burden {
-        Burden::default()
-    }
+    fn burden(&self) -> Burden;
 
     /// Maximum time of the step, with all retries.
     fn deadline(&self) -> Duration;
@@ -146,6 +162,34 @@ macro_rules! define_action {
             pub fn kind(&self) -> &'static str {
                 match self {
                     $(Self::$Kind(_) => $Kind::KIND,)*
+                }
+            }
+
+            /// The part of the cluster that the step changes. None for a step that only waits or writes local files.
+            pub fn part(&self) -> Option<Part> {
+                match self {
+                    $(Self::$Kind(_) => $Kind::PART,)*
+                }
+            }
+
+            /// The phase of a run that the step belongs to.
+            pub fn phase(&self) -> RunPhase {
+                match self {
+                    $(Self::$Kind(_) => $Kind::PHASE,)*
+                }
+            }
+
+            /// The effect of the step on its node.
+            pub fn node_effect(&self) -> NodeEffect {
+                match self {
+                    $(Self::$Kind(_) => $Kind::NODE_EFFECT,)*
+                }
+            }
+
+            /// The privileges of Proxmox that the token needs for the step.
+            pub fn privileges(&self) -> Vec<Privilege<'_>> {
+                match self {
+                    $(Self::$Kind(step) => step.privileges(),)*
                 }
             }
 

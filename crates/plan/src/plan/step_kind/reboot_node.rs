@@ -5,6 +5,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::StepKind;
+use super::burden::Burden;
+use super::node_effect::NodeEffect;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 use super::talos_node::TalosNode;
 
 /// Reboots a Talos node, and waits until the node runs again with another boot id.
@@ -20,6 +25,17 @@ pub struct RebootNode {
 
 impl StepKind for RebootNode {
     const KIND: &'static str = "reboot-node";
+    const PART: Option<Part> = Some(Part::Configs);
+    const PHASE: RunPhase = RunPhase::Change;
+    const NODE_EFFECT: NodeEffect = NodeEffect::Interrupts;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        vec![]
+    }
+
+    fn burden(&self) -> Burden {
+        Burden::default()
+    }
 
     fn deadline(&self) -> Duration {
         self.deadline

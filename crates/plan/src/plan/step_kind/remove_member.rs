@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::StepKind;
 use super::burden::Burden;
+use super::node_effect::NodeEffect;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 use super::talos_node::TalosNode;
 
 /// Removes the etcd member of a control plane, if etcd keeps its quorum without that member. A node that answers is asked to
@@ -24,6 +28,14 @@ pub struct RemoveMember {
 
 impl StepKind for RemoveMember {
     const KIND: &'static str = "remove-member";
+    // A member is removed only together with its VM, or before its lost VM is created again.
+    const PART: Option<Part> = Some(Part::Vms);
+    const PHASE: RunPhase = RunPhase::Change;
+    const NODE_EFFECT: NodeEffect = NodeEffect::Interrupts;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        vec![]
+    }
 
     fn burden(&self) -> Burden {
         Burden { quorum: true, ..Burden::default() }

@@ -5,6 +5,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::StepKind;
+use super::burden::Burden;
+use super::node_effect::NodeEffect;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 use super::talos_node::TalosNode;
 
 /// Restarts the kubelet of a node whose Node object was deleted, and waits until Kubernetes lists the node again. A kubelet
@@ -23,6 +28,17 @@ pub struct RestartKubelet {
 
 impl StepKind for RestartKubelet {
     const KIND: &'static str = "restart-kubelet";
+    const PART: Option<Part> = Some(Part::Configs);
+    const PHASE: RunPhase = RunPhase::Change;
+    const NODE_EFFECT: NodeEffect = NodeEffect::None;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        vec![]
+    }
+
+    fn burden(&self) -> Burden {
+        Burden::default()
+    }
 
     fn deadline(&self) -> Duration {
         self.deadline

@@ -6,7 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::StepKind;
 use super::burden::Burden;
+use super::node_effect::NodeEffect;
 use super::own_vm::OwnVm;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 
 /// Writes the marker of a node to the notes of its VM, which lost it. The step reads the VM first, and changes it only if its UUID,
 /// name and tags prove that it is the VM of the node. The notes are kept.
@@ -21,6 +25,13 @@ pub struct RestoreMarker {
 
 impl StepKind for RestoreMarker {
     const KIND: &'static str = "restore-marker";
+    const PART: Option<Part> = Some(Part::Vms);
+    const PHASE: RunPhase = RunPhase::Change;
+    const NODE_EFFECT: NodeEffect = NodeEffect::None;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        vec![Privilege::OnExistingVm(&self.own, "VM.Config.Options")]
+    }
 
     fn burden(&self) -> Burden {
         Burden::on(&self.own.vm.node, [])

@@ -7,6 +7,10 @@ use talmox_pve_types::id::{NodeName, VolumeId};
 
 use super::StepKind;
 use super::burden::Burden;
+use super::node_effect::NodeEffect;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 
 /// Size of an overwritten upload, in bytes. Every volume with a config is larger.
 pub const SCRUBBED: usize = 4096;
@@ -24,6 +28,13 @@ pub struct ScrubCidata {
 
 impl StepKind for ScrubCidata {
     const KIND: &'static str = "scrub-cidata";
+    const PART: Option<Part> = Some(Part::Vms);
+    const PHASE: RunPhase = RunPhase::Change;
+    const NODE_EFFECT: NodeEffect = NodeEffect::None;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        vec![]
+    }
 
     fn burden(&self) -> Burden {
         Burden::on(&self.host, [self.volume.storage().clone()])

@@ -6,7 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::StepKind;
 use super::burden::Burden;
+use super::node_effect::NodeEffect;
 use super::own_vm::OwnVm;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 use super::talos_node::TalosNode;
 
 /// Shuts a node down through its operating system, and waits until its VM is stopped. If the VM does not stop in time,
@@ -25,6 +29,13 @@ pub struct ShutdownNode {
 
 impl StepKind for ShutdownNode {
     const KIND: &'static str = "shutdown-node";
+    const PART: Option<Part> = Some(Part::Configs);
+    const PHASE: RunPhase = RunPhase::Change;
+    const NODE_EFFECT: NodeEffect = NodeEffect::Interrupts;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        vec![Privilege::OnVm(&self.own, "VM.PowerMgmt")]
+    }
 
     fn burden(&self) -> Burden {
         Burden::on(&self.own.vm.node, [])

@@ -6,7 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::StepKind;
 use super::burden::Burden;
+use super::node_effect::NodeEffect;
 use super::own_vm::OwnVm;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 
 /// Starts a VM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +22,13 @@ pub struct StartVm {
 
 impl StepKind for StartVm {
     const KIND: &'static str = "start-vm";
+    const PART: Option<Part> = Some(Part::Vms);
+    const PHASE: RunPhase = RunPhase::Change;
+    const NODE_EFFECT: NodeEffect = NodeEffect::None;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        vec![Privilege::OnVm(&self.own, "VM.PowerMgmt")]
+    }
 
     fn burden(&self) -> Burden {
         Burden::on(&self.own.vm.node, [])

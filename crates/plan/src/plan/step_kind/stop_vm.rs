@@ -6,7 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::StepKind;
 use super::burden::Burden;
+use super::node_effect::NodeEffect;
 use super::own_vm::OwnVm;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 
 /// Stops a VM without a shutdown of its operating system, because Talos in maintenance mode reboots on a shutdown request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +22,13 @@ pub struct StopVm {
 
 impl StepKind for StopVm {
     const KIND: &'static str = "stop-vm";
+    const PART: Option<Part> = Some(Part::Vms);
+    const PHASE: RunPhase = RunPhase::Change;
+    const NODE_EFFECT: NodeEffect = NodeEffect::None;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        vec![Privilege::OnExistingVm(&self.own, "VM.PowerMgmt")]
+    }
 
     fn burden(&self) -> Burden {
         Burden::on(&self.own.vm.node, [])

@@ -6,6 +6,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::StepKind;
+use super::burden::Burden;
+use super::node_effect::NodeEffect;
+use super::part::Part;
+use super::privilege::Privilege;
+use super::run_phase::RunPhase;
 use super::talos_node::TalosNode;
 use crate::plan::step_id::StepId;
 
@@ -28,6 +33,17 @@ pub struct WriteClientFiles {
 
 impl StepKind for WriteClientFiles {
     const KIND: &'static str = "write-client-files";
+    const PART: Option<Part> = None;
+    const PHASE: RunPhase = RunPhase::End;
+    const NODE_EFFECT: NodeEffect = NodeEffect::None;
+
+    fn privileges(&self) -> Vec<Privilege<'_>> {
+        vec![]
+    }
+
+    fn burden(&self) -> Burden {
+        Burden::default()
+    }
 
     fn deadline(&self) -> Duration {
         self.deadline

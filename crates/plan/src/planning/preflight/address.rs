@@ -45,8 +45,8 @@ pub(in crate::planning) fn in_use(builder: &Builder<'_>, node: &DesiredNode) -> 
         Contact::AskAgent => String::new(),
     };
     let message = format!("its address{address} is in use: {who} answers at port {port}");
-    let is_ours = matches!(observed.nodes.get(&node.name), Some(TalosSeen::OwnNode(_)));
-    let hint = if is_ours && !builder.places.removed.is_empty() {
+    let is_own = matches!(observed.nodes.get(&node.name), Some(TalosSeen::OwnNode(_)));
+    let hint = if is_own && !builder.places.removed.is_empty() {
         RENAMED
     } else {
         "give the node another `ip:`, or turn off the machine that has the address"
@@ -145,7 +145,7 @@ fn virtual_address_holder(builder: &Builder<'_>, address: IpAddr) -> Option<Find
 fn has_etcd(observed: &Observed) -> bool {
     let is_one = |seen: &TalosSeen| match seen {
         TalosSeen::OwnNode(found) => {
-            matches!(found.etcd, EtcdSeen::Member { .. } | EtcdSeen::Ill { .. })
+            matches!(found.etcd, EtcdSeen::Member { .. } | EtcdSeen::Unhealthy { .. })
         }
         _ => false,
     };

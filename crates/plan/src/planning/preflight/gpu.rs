@@ -12,7 +12,7 @@ use crate::planning::placed::Placed;
 
 pub(super) fn check(builder: &Builder<'_>, new: &[&Placed<'_>], findings: &mut Vec<Finding>) {
     let pve = &builder.observed.pve;
-    let mut wanted: Vec<(&Placed<'_>, String)> = vec![];
+    let mut desired: Vec<(&Placed<'_>, String)> = vec![];
     for placed in new {
         let (node, host) = (placed.node, &placed.own.vm.node);
         let Some(address) = node.vm.gpu.as_ref().and_then(|gpu| wanted_address(gpu, host, pve))
@@ -22,11 +22,11 @@ pub(super) fn check(builder: &Builder<'_>, new: &[&Placed<'_>], findings: &mut V
         if let Some(Err(finding)) = gpu::listed(node, host, &address, pve) {
             findings.push(finding);
         }
-        wanted.push((placed, address));
+        desired.push((placed, address));
     }
-    for (index, (placed, address)) in wanted.iter().enumerate() {
+    for (index, (placed, address)) in desired.iter().enumerate() {
         let (name, host) = (&placed.node.name, &placed.own.vm.node);
-        let earlier = wanted[..index]
+        let earlier = desired[..index]
             .iter()
             .find(|(other, taken)| other.own.vm.node == *host && is_same_device(taken, address));
         if let Some((other, _)) = earlier {

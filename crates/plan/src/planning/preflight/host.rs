@@ -37,11 +37,11 @@ pub(super) fn check(builder: &Builder<'_>, new: &[&Placed<'_>], findings: &mut V
             }
         }
         if let (Some(all), Some(used)) = (seen.max_memory, seen.memory) {
-            let wanted: u64 = nodes.iter().map(|placed| placed.node.vm.memory_mib).sum();
+            let desired: u64 = nodes.iter().map(|placed| placed.node.vm.memory_mib).sum();
             let free = all.saturating_sub(used) / MIB;
-            if wanted > free {
-                let (wanted, free) = (memory_text(wanted), memory_text(free));
-                let message = format!("new VMs need {wanted} of memory, and {free} are free");
+            if desired > free {
+                let (desired, free) = (memory_text(desired), memory_text(free));
+                let message = format!("new VMs need {desired} of memory, and {free} are free");
                 let hint = "give the VMs less memory, or spread them over hosts: they may fail to start, or be killed";
                 findings.push(
                     Finding::warning(FindingCode::HostMemoryLow, host.as_str(), message).hint(hint),
@@ -100,11 +100,11 @@ fn bridges(
     findings: &mut Vec<Finding>,
 ) {
     let Some(Ok(known)) = builder.observed.pve.bridges.get(host) else { return };
-    let mut wanted: BTreeMap<&str, BTreeSet<u16>> = BTreeMap::new();
+    let mut desired: BTreeMap<&str, BTreeSet<u16>> = BTreeMap::new();
     for (bridge, vlan) in nodes.iter().flat_map(|placed| &placed.node.vm.bridges) {
-        wanted.entry(bridge).or_default().extend(vlan);
+        desired.entry(bridge).or_default().extend(vlan);
     }
-    for (bridge, vlans) in wanted {
+    for (bridge, vlans) in desired {
         let Some(found) = known.iter().find(|one| one.name.as_str() == bridge) else {
             findings.extend(no_bridge(builder, host, bridge, known));
             continue;

@@ -8,9 +8,9 @@ use talmox_pve_types::config::VmOptions;
 use talmox_pve_types::id::{ConfigId, DiskSlot, PoolId, VmId};
 use talmox_pve_types::property::{Drive, HostPci, Net, PciSource};
 
-use crate::desired::{Contact, Login};
+use crate::desired::Login;
 use crate::observed::Pve;
-use crate::plan::{Action, Finding, FindingCode};
+use crate::plan::{Action, Finding, FindingCode, OwnVm, Privilege};
 use crate::planning::builder::Builder;
 use crate::rights::{BridgeZones, Grants, PveRole, lock_pool, sdn_zone};
 
@@ -28,7 +28,8 @@ pub(super) fn check(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
     let permissions = &builder.observed.pve.permissions;
     let mut missing: BTreeMap<String, BTreeSet<&'static str>> = BTreeMap::new();
     let mut roles: BTreeMap<String, BTreeSet<PveRole>> = BTreeMap::new();
-    for need in builder.steps.iter().flat_map(|step| needs(builder, &step.action)) {
+    let privileges = builder.steps.iter().flat_map(|step| step.action.privileges());
+    for need in privileges.flat_map(|privilege| needs(builder, privilege)) {
         if !need.paths.iter().any(|path| permissions.allows(path, need.right)) {
             missing.entry(need.place.clone()).or_default().insert(need.right);
         }
@@ -114,90 +115,46 @@ const MAKE: &[&str] = &[
     "VM.Config.Options",
 ];
 
-fn needs(builder: &Builder<'_>, action: &Action) -> Vec<Need> {
-    let of = |node: &str, vmid: VmId| {
-        let pool = builder.desired.node(node).and_then(|node| node.pool.as_ref());
-        OnVm { pool, vmid }
-    };
-    match action {
-        Action::CreateVm(create) => {
-            let vm = OnVm { pool: create.pool.as_ref(), vmid: create.own.vm.vmid };
-            vm.make().chain(of_options(builder, &create.options)).collect()
-        }
-        Action::MakeTemplate(make) => {
-            let vm = OnVm { pool: make.pool.as_ref(), vmid: make.vm.vmid };
-            vm.make().chain(of_options(builder, &make.options)).collect()
-        }
-        Action::CloneVm(clone) => {
-            let vm = OnVm { pool: clone.clone.pool.as_ref(), vmid: clone.own.vm.vmid };
-            let mut copy = vm.need("VM.Clone", PveRole::Vm);
+/// The privileges of a step, with the paths on which Proxmox checks them.
+fn needs(builder: &Builder<'_>, privilege: Privilege<'_>) -> Vec<Need> {
+    match privilege {
+        Privilege::CreateVm { vmid, pool } => OnVm { pool, vmid }.make().collect(),
+        Privilege::CloneTemplate { template, vmid, pool } => {
+            let mut copy = OnVm { pool, vmid }.need("VM.Clone", PveRole::Vm);
             copy.paths.pop();
-            copy.paths.push(format!("/vms/{}", clone.template.vmid));
-            let space = clone.clone.storage.iter().map(|storage| {
-                let path = format!("/storage/{storage}");
-                Need::at(path, "Datastore.AllocateSpace", PveRole::Disk)
-            });
-            vm.make().chain([copy]).chain(space).collect()
+            copy.paths.push(format!("/vms/{template}"));
+            vec![copy]
         }
-        Action::FinishVm(finish) => {
-            let vm = of(&finish.own.identity.node, finish.own.vm.vmid);
-            let mut needs = of_options(builder, &finish.set);
-            let is_cloudinit = |value: &str| Drive::parse(value).is_cloudinit();
-            if finish.set.get("ide2").is_some_and(is_cloudinit) {
-                needs.push(vm.need("VM.Config.CDROM", PveRole::Vm));
-                needs.push(vm.need("VM.Config.Cloudinit", PveRole::Vm));
-            }
-            needs.push(vm.need("VM.Config.Options", PveRole::Vm));
-            needs
+        Privilege::AllocateSpace(storage) => {
+            let path = format!("/storage/{storage}");
+            vec![Need::at(path, "Datastore.AllocateSpace", PveRole::Disk)]
         }
-        Action::ChangeVm(change) => of_options(builder, &change.set),
-        Action::RestoreMarker(restore) => {
-            let vm = existing(builder, &restore.own.identity.node, restore.own.vm.vmid);
-            vec![vm.need("VM.Config.Options", PveRole::Vm)]
+        Privilege::UseDevices(options) => of_options(builder, options),
+        Privilege::OnVm(own, right) => vec![planned(builder, own).need(right, PveRole::Vm)],
+        Privilege::OnExistingVm(own, right) => {
+            vec![existing(builder, own).need(right, PveRole::Vm)]
         }
-        Action::ShutdownNode(shutdown) => {
-            let vm = of(&shutdown.own.identity.node, shutdown.own.vm.vmid);
-            vec![vm.need("VM.PowerMgmt", PveRole::Vm)]
+        Privilege::QueryAgent(own) => {
+            vec![planned(builder, own).need(agent_right(builder), PveRole::Agent)]
         }
-        Action::StartVm(start) => {
-            vec![of(&start.own.identity.node, start.own.vm.vmid).need("VM.PowerMgmt", PveRole::Vm)]
-        }
-        Action::StopVm(stop) => {
-            let vm = existing(builder, &stop.own.identity.node, stop.own.vm.vmid);
-            vec![vm.need("VM.PowerMgmt", PveRole::Vm)]
-        }
-        Action::DestroyVm(destroy) => {
-            let vm = existing(builder, &destroy.own.identity.node, destroy.own.vm.vmid);
-            vec![vm.need("VM.Allocate", PveRole::Vm)]
-        }
-        Action::ApplyConfig(apply) if apply.node.contact == Contact::AskAgent => {
-            let vm = of(&apply.node.name, apply.node.own.vm.vmid);
-            vec![vm.need(agent_right(builder), PveRole::Agent)]
-        }
-        Action::ChangeConfig(change) if change.contact == Contact::AskAgent => {
-            let vm = of(&change.node.name, change.node.own.vm.vmid);
-            vec![vm.need(agent_right(builder), PveRole::Agent)]
-        }
-        Action::AwaitUbuntu(ubuntu) if ubuntu.has_agent || ubuntu.contact == Contact::AskAgent => {
-            let vm = of(&ubuntu.own.identity.node, ubuntu.own.vm.vmid);
-            vec![vm.need(agent_right(builder), PveRole::Agent)]
-        }
-        Action::FetchImage(fetch) if !fetch.is_present => {
-            on_images(fetch.volume.storage().as_str())
-        }
-        Action::UploadCidata(upload) => on_images(upload.volume.storage().as_str()),
-        Action::CreateMapping(_) => {
+        Privilege::WriteImages(storage) => on_images(storage.as_str()),
+        Privilege::CreateMappings => {
             vec![Need::at("/mapping/pci".to_owned(), "Mapping.Modify", PveRole::Mapping)]
         }
-        _ => vec![],
     }
 }
 
+/// A VM in the pool of the inventory.
+fn planned<'a>(builder: &Builder<'a>, own: &OwnVm) -> OnVm<'a> {
+    let node = builder.desired.node(&own.identity.node);
+    OnVm { pool: node.and_then(|node| node.pool.as_ref()), vmid: own.vm.vmid }
+}
+
 /// An existing VM, in the pool that Proxmox reports. If Proxmox reports no pool, in the pool of the inventory.
-fn existing<'a>(builder: &Builder<'a>, node: &str, vmid: VmId) -> OnVm<'a> {
-    let seen = builder.observed.pve.guest(vmid).and_then(|guest| guest.pool.as_ref());
-    let own = builder.desired.node(node).and_then(|node| node.pool.as_ref());
-    OnVm { pool: seen.or(own), vmid }
+fn existing<'a>(builder: &Builder<'a>, own: &OwnVm) -> OnVm<'a> {
+    let planned = planned(builder, own);
+    let observed = builder.observed.pve.guest(own.vm.vmid).and_then(|guest| guest.pool.as_ref());
+    OnVm { pool: observed.or(planned.pool), ..planned }
 }
 
 impl Need {

@@ -25,17 +25,17 @@ pub(super) fn check(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
     for image in needed_images(builder.desired, &builder.observed.pve) {
         match &image.source {
             ImageSource::Factory { factory, schematic, extensions, .. } => {
-                let wanted = factories.entry(factory).or_default();
-                wanted.extensions.extend(extensions.iter().map(String::as_str));
-                wanted.is_told |= schematic.is_some();
+                let desired = factories.entry(factory).or_default();
+                desired.extensions.extend(extensions.iter().map(String::as_str));
+                desired.is_told |= schematic.is_some();
             }
             ImageSource::Url => {
                 files.insert(image.url.as_str());
             }
         }
     }
-    for (address, wanted) in factories {
-        factory(builder, address, &wanted, findings);
+    for (address, desired) in factories {
+        factory(builder, address, &desired, findings);
     }
     for url in files {
         file(builder, url, findings);
@@ -45,13 +45,13 @@ pub(super) fn check(builder: &Builder<'_>, findings: &mut Vec<Finding>) {
 fn factory(
     builder: &Builder<'_>,
     address: &str,
-    wanted: &FactoryDemand<'_>,
+    desired: &FactoryDemand<'_>,
     findings: &mut Vec<Finding>,
 ) {
     let talos = builder.desired.talos_version.as_deref().unwrap_or_default();
     match builder.observed.sources.get(address) {
         None | Some(SourceSeen::Answers) => {}
-        Some(SourceSeen::Unreachable(why)) if !wanted.is_told => {
+        Some(SourceSeen::Unreachable(why)) if !desired.is_told => {
             findings.push(unreachable_from_here(address, why));
         }
         Some(SourceSeen::Unreachable(why) | SourceSeen::Fails(why)) => {
@@ -77,7 +77,7 @@ fn factory(
             );
         }
         Some(SourceSeen::Offers(Offer::Extensions(known))) => {
-            let unknown = wanted.extensions.iter().filter(|name| !has_extension(known, name));
+            let unknown = desired.extensions.iter().filter(|name| !has_extension(known, name));
             findings.extend(unknown.map(|name| {
                 let message =
                     format!("the Image Factory has no extension {name} for Talos {talos}");

@@ -84,24 +84,24 @@ fn check_uses<'a>(builder: &'a Builder<'_>, mut uses: Uses<'a>, findings: &mut V
         }
     }
     let mut shared: BTreeMap<&StorageId, (&StorageResource, Use)> = BTreeMap::new();
-    for ((host, storage), wanted) in uses {
+    for ((host, storage), desired) in uses {
         // Another check reports problems of the host.
         if !builder.observed.pve.is_online(host) {
             continue;
         }
-        let Some(seen) = find(builder, host, storage, &wanted, findings) else { continue };
+        let Some(seen) = find(builder, host, storage, &desired, findings) else { continue };
         let subject = format!("{host}/{storage}");
         if seen.shared {
             let (_, all) = shared.entry(storage).or_insert((seen, Use::default()));
-            all.disks += wanted.disks;
-            all.images += wanted.images;
+            all.disks += desired.disks;
+            all.images += desired.images;
         } else {
-            room(&subject, seen, &wanted, findings);
+            room(&subject, seen, &desired, findings);
         }
-        content(&subject, seen, &wanted, findings);
+        content(&subject, seen, &desired, findings);
     }
-    for (storage, (seen, wanted)) in shared {
-        room(storage.as_str(), seen, &wanted, findings);
+    for (storage, (seen, desired)) in shared {
+        room(storage.as_str(), seen, &desired, findings);
     }
 }
 
@@ -110,7 +110,7 @@ fn find<'a>(
     builder: &'a Builder<'_>,
     host: &NodeName,
     storage: &StorageId,
-    wanted: &Use,
+    desired: &Use,
     findings: &mut Vec<Finding>,
 ) -> Option<&'a StorageResource> {
     let pve = &builder.observed.pve;
@@ -142,7 +142,7 @@ fn find<'a>(
         };
         pve.permissions.allows(&format!("/storage/{storage}"), right)
     };
-    let mut roles = wanted.content.iter().map(|content| match *content {
+    let mut roles = desired.content.iter().map(|content| match *content {
         "import" => PveRole::Image,
         _ => PveRole::Disk,
     });
@@ -159,10 +159,10 @@ fn find<'a>(
     None
 }
 
-fn content(subject: &str, seen: &StorageResource, wanted: &Use, findings: &mut Vec<Finding>) {
+fn content(subject: &str, seen: &StorageResource, desired: &Use, findings: &mut Vec<Finding>) {
     let known = |content: &&'static str| seen.content.iter().any(|known| known == content);
     let missing: Vec<&str> =
-        wanted.content.iter().filter(|content| !known(content)).copied().collect();
+        desired.content.iter().filter(|content| !known(content)).copied().collect();
     if missing.is_empty() {
         return;
     }
@@ -172,13 +172,13 @@ fn content(subject: &str, seen: &StorageResource, wanted: &Use, findings: &mut V
     findings.push(Finding::error(FindingCode::StorageContent, subject, message).hint(hint));
 }
 
-fn room(subject: &str, seen: &StorageResource, wanted: &Use, findings: &mut Vec<Finding>) {
+fn room(subject: &str, seen: &StorageResource, desired: &Use, findings: &mut Vec<Finding>) {
     let (Some(total), Some(used)) = (seen.total, seen.used) else { return };
     let free = total.saturating_sub(used);
-    if wanted.disks + wanted.images <= free {
+    if desired.disks + desired.images <= free {
         return;
     }
-    let (disks, images) = (wanted.disks.div_ceil(GIB), wanted.images.div_ceil(GIB));
+    let (disks, images) = (desired.disks.div_ceil(GIB), desired.images.div_ceil(GIB));
     let what = match (disks, images) {
         (disks, 0) => format!("new disks may grow to {disks} GiB"),
         (0, images) => format!("new images take about {images} GiB"),
@@ -187,10 +187,10 @@ fn room(subject: &str, seen: &StorageResource, wanted: &Use, findings: &mut Vec<
         }
     };
     let message = format!("{what}, and {} GiB are free", free / GIB);
-    findings.push(if seen.kind.as_deref() == Some(THICK) && wanted.disks > free {
+    findings.push(if seen.kind.as_deref() == Some(THICK) && desired.disks > free {
         let hint = "choose smaller disks: this storage type allocates the whole size at once";
         Finding::error(FindingCode::StorageFull, subject, message).hint(hint)
-    } else if wanted.images > free {
+    } else if desired.images > free {
         Finding::warning(FindingCode::StorageFull, subject, message)
             .hint("delete images that are no longer used")
     } else {

@@ -87,10 +87,10 @@ mod tests {
             check_migrate(&vm, Some(&target)).target(),
             "/api2/json/nodes/pve1/qemu/300/migrate?target=pve2"
         );
-        let wanted =
+        let desired =
             Migrate { target, online: true, local_disks_to: Some("tank".parse().unwrap()) };
         assert_eq!(
-            migrate(&vm, &wanted).body().unwrap(),
+            migrate(&vm, &desired).body().unwrap(),
             "target=pve2&online=1&with-local-disks=1&targetstorage=tank"
         );
         let check = MigrateCheck::decode(&json!({

@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn clone_template_and_delete_build_the_right_requests() {
-        let wanted = CloneVm {
+        let desired = CloneVm {
             newid: VmId::new(301).unwrap(),
             name: "cp".to_owned(),
             description: "marker".to_owned(),
@@ -207,7 +207,7 @@ mod tests {
             storage: Some("tank".parse().unwrap()),
             target: None,
         };
-        let request = clone(&vm(), &wanted);
+        let request = clone(&vm(), &desired);
         assert_eq!(request.path(), "/nodes/pve1/qemu/300/clone");
         assert_eq!(
             request.body().unwrap(),
