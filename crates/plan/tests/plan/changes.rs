@@ -374,7 +374,7 @@ fn a_vm_without_its_marker_is_foreign() {
 fn a_foreign_vm_of_the_same_name_is_a_warning() {
     let desired = home();
     let mut observed = crate::observed_state::empty();
-    crate::observed_state::foreign(&mut observed, 777, "wk-1", "of somebody else");
+    crate::observed_state::foreign(&mut observed, 777, "wk-1", "of another team");
     let plan = plan(&desired, &observed);
     let place = "VM 777 (wk-1) on pve1 has the vmid, name or UUID of this node";
     let expected =
